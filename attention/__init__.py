@@ -1,0 +1,30 @@
+"""Scaled dot-product and multi-head attention, as derived in the book *Attention, Derived*.
+
+========================  ==================================================================
+:mod:`.reference`         one NumPy function per equation, readable before fast
+:mod:`.masks`             who may attend to whom: boolean masks, True = may attend
+:mod:`.functional`        the PyTorch function, a drop-in for PyTorch's own, weights on request
+:mod:`.multihead`         the PyTorch layer, to and from ``torch.nn.MultiheadAttention``
+:mod:`.plotting`          the book's figures (needs matplotlib; not imported here)
+========================  ==================================================================
+
+The letters in shapes are those of PyTorch's documentation: B batch, H heads, L queries, S keys,
+E = d_k the width of a query or key, Ev = d_v the width of a value; ``...`` is any number of
+leading axes, which broadcast.
+"""
+
+from attention import functional, masks, multihead, reference
+from attention.functional import scaled_dot_product_attention
+from attention.multihead import MultiHeadAttention
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MultiHeadAttention",
+    "__version__",
+    "functional",
+    "masks",
+    "multihead",
+    "reference",
+    "scaled_dot_product_attention",
+]

@@ -1,0 +1,144 @@
+"""Input checks shared by the NumPy and the PyTorch code: on shapes and numbers, never on data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+def broadcast_shapes(what: str, **shapes: Sequence[int]) -> Shape:
+    """Broadcast the named shapes, or say which of them do not fit together."""
+    try:
+        return np.broadcast_shapes(*(tuple(shape) for shape in shapes.values()))
+    except ValueError:
+        named = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"{what} do not broadcast: {named}") from None
+
+
+def scores_shape(
+    query: Sequence[int], key: Sequence[int], value: Sequence[int], enable_gqa: bool = False
+) -> Shape:
+    """Return the shape (..., L, S) of the scores, or raise ``ValueError`` naming the misfit."""
+    query, key, value = tuple(query), tuple(key), tuple(value)
+    least = 3 if enable_gqa else 2
+    for name, shape in (("query", query), ("key", key), ("value", value)):
+        if len(shape) < least:
+            axes = "(..., heads, length, width)" if enable_gqa else "(..., length, width)"
+            raise ValueError(f"{name} must have shape {axes}, got {shape}")
+    if query[-1] != key[-1]:
+        raise ValueError(
+            f"query and key must have the same width d_k, got query {query} and key {key}"
+        )
+    if query[-1] == 0:
+        raise ValueError(f"the width d_k must be at least 1, got query {query}")
+    if key[-2] != value[-2]:
+        raise ValueError(
+            f"key and value must have the same length S, got key {key} and value {value}"
+        )
+    if enable_gqa:
+        if key[-3] != value[-3]:
+            raise ValueError(
+                f"key and value must have the same number of heads, got key {key}, value {value}"
+            )
+        if key[-3] == 0 or query[-3] % key[-3]:
+            raise ValueError(
+                "the number of query heads must be a multiple of the number of key and value "
+                f"heads, got query {query} and key {key}"
+            )
+        key = (*key[:-3], query[-3], *key[-2:])
+        value = (*value[:-3], query[-3], *value[-2:])
+    leading = broadcast_shapes("the leading axes", query=query[:-2], key=key[:-2], value=value[:-2])
+    return (*leading, query[-2], key[-2])
+
+
+def mask_shape(mask: Sequence[int], scores: Shape, name: str = "attn_mask") -> None:
+    """Raise ``ValueError`` unless the mask broadcasts to the scores without enlarging them."""
+    mask = tuple(mask)
+    aligned = zip(reversed(mask), reversed(scores), strict=False)
+    if not mask or len(mask) > len(scores) or any(m not in (1, s) for m, s in aligned):
+        raise ValueError(
+            f"{name} must broadcast to the scores' shape (..., L, S) = {scores}, got {mask}"
+        )
+
+
+def zeros_and_ones(only: bool, name: str = "attn_mask") -> None:
+    """Raise ``ValueError`` for a float mask of zeros and ones, which would mask nothing."""
+    if only:
+        raise ValueError(
+            f"{name} is a float mask of zeros and ones: it would be added to the scores and mask "
+            "nothing. For a boolean meaning pass a boolean mask (True = may attend); to add a "
+            "bias, use values other than 0 and 1 alone"
+        )
+
+
+def integer_mask(dtype: object, name: str = "attn_mask") -> TypeError:
+    """Make the error for a mask that neither selects (boolean) nor is added (floating)."""
+    return TypeError(
+        f"{name} must be boolean (True = may attend) or floating (added to the scores), "
+        f"got {dtype}: convert a mask of zeros and ones with `mask != 0`"
+    )
+
+
+def probability(dropout_p: float, name: str = "dropout_p") -> float:
+    """Return a dropout probability as a float, or raise unless it lies in [0, 1)."""
+    if isinstance(dropout_p, bool) or not isinstance(dropout_p, int | float | np.number):
+        raise TypeError(f"{name} must be a number in [0, 1), got {dropout_p!r}")
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"{name} must lie in [0, 1), got {dropout_p}")
+    return float(dropout_p)
+
+
+def softmax_scale(scale: float | None, d_k: int) -> float:
+    """Return the given scale, or 1/√d_k where there is none."""
+    if scale is None:
+        return 1.0 / math.sqrt(d_k)
+    if isinstance(scale, bool) or not isinstance(scale, int | float | np.number):
+        raise TypeError(f"scale must be a number or None, got {scale!r}")
+    if not math.isfinite(scale):
+        raise ValueError(f"scale must be finite, got {scale}")
+    return float(scale)
+
+
+def flag(value: bool, name: str) -> None:
+    """Raise ``TypeError`` unless the argument is a bool, which a mask in its place is not."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+def size(value: int, name: str, least: int = 0) -> None:
+    """Raise unless the argument is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def head_counts(num_heads: int, num_kv_heads: int) -> None:
+    """Raise unless both counts are positive and the key/value heads divide the query heads."""
+    size(num_heads, "num_heads", least=1)
+    size(num_kv_heads, "num_kv_heads", least=1)
+    if num_heads % num_kv_heads:
+        raise ValueError(
+            "num_heads must be a multiple of num_kv_heads, "
+            f"got num_heads={num_heads} and num_kv_heads={num_kv_heads}"
+        )
+
+
+def splittable(shape: Sequence[int], num_heads: int) -> None:
+    """Raise unless an input (..., L, width) can be cut into that many heads."""
+    size(num_heads, "num_heads", least=1)
+    if len(shape) < 2 or shape[-1] % num_heads:
+        raise ValueError(
+            f"x must have shape (..., L, width) with a width that num_heads = {num_heads} "
+            f"divides, got {tuple(shape)}"
+        )
+
+
+def mergeable(shape: Sequence[int]) -> None:
+    """Raise unless an input has the shape (..., H, L, d) of split heads."""
+    if len(shape) < 3:
+        raise ValueError(f"x must have shape (..., H, L, d), got {tuple(shape)}")
