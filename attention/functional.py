@@ -88,8 +88,8 @@ def scaled_dot_product_attention(
         Broadcasts to (..., L, S). Boolean: True = may attend. Floating, in the inputs' dtype or
         float32: added to the scores; :math:`-\infty` masks.
     dropout_p
-        Probability, in [0, 1), that a weight is dropped; what stays is divided by 1 - p. It is
-        applied whenever it is positive: a function does not know of ``eval()``.
+        Probability, in [0, 1), that a weight is dropped; the others are divided by
+        ``1 - dropout_p``. Applied whenever it is positive: a function knows of no ``eval()``.
     is_causal
         Query i sees keys 0 … i (upper-left corner, also where L ≠ S); with a mask, both apply.
     scale

@@ -36,7 +36,8 @@ BoolArray = NDArray[np.bool_]
 def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     r"""Turn scores into weights that are positive and sum to one along an axis.
 
-    .. math:: \softmax(x)_j = \frac{e^{x_j - m}}{\sum_{j'} e^{x_{j'} - m}}, \qquad m = \max_{j'} x_{j'}
+    .. math:: \softmax(x)_j = \frac{e^{x_j - m}}{\sum_{j'} e^{x_{j'} - m}}, \qquad
+              m = \max_{j'} x_{j'}
 
     The maximum is taken along ``axis`` for each row on its own: it cancels in the quotient, and
     it keeps every exponent at or below zero, so that nothing overflows and the largest term of
@@ -170,8 +171,8 @@ def scaled_dot_product_attention(
     scale
         Factor on the scores; :math:`1/\sqrt{E}` where it is None.
     dropout_mask
-        Factors on the weights, 0 or :math:`1/(1-p)`, that broadcast to (..., L, S), as
-        :func:`dropout_mask` draws them. None means no dropout.
+        Factors on the weights, 0 or :math:`1/(1-p_{\text{drop}})`, as :func:`dropout_mask` draws
+        them; broadcasts to (..., L, S). None means no dropout.
 
     Returns
     -------
@@ -220,7 +221,8 @@ def scaled_dot_product_attention_backward(
 
         \mathrm{d}V &= (P \circ D)^{\mathsf T} G \\
         \mathrm{d}P &= D \circ (G V^{\mathsf T}) \\
-        \mathrm{d}Z_{ij} &= P_{ij} \Big(\mathrm{d}P_{ij} - \sum_{j'} P_{ij'}\,\mathrm{d}P_{ij'}\Big) \\
+        \mathrm{d}Z_{ij} &= P_{ij}
+            \Big(\mathrm{d}P_{ij} - \sum_{j'} P_{ij'}\,\mathrm{d}P_{ij'}\Big) \\
         \mathrm{d}Q &= c\,\mathrm{d}Z\,K, \qquad \mathrm{d}K = c\,\mathrm{d}Z^{\mathsf T} Q
 
     Parameters
@@ -282,15 +284,16 @@ def dropout_mask(
 ) -> FloatArray:
     r"""Draw the factors that dropout puts on the weights.
 
-    .. math:: D_{ij} = \frac{b_{ij}}{1 - p}, \qquad b_{ij} \sim \operatorname{Bernoulli}(1 - p),
-              \qquad \mathbb{E}[D_{ij}] = 1
+    .. math:: D_{ij} = \frac{\beta_{ij}}{1 - p_{\text{drop}}}, \qquad
+              \beta_{ij} \sim \operatorname{Bernoulli}(1 - p_{\text{drop}}), \qquad
+              \mathbb{E}[D_{ij}] = 1
 
     Parameters
     ----------
     shape
         The weights' shape (..., L, S).
     dropout_p
-        Probability p that a weight is dropped, in [0, 1).
+        Probability that a weight is dropped, in [0, 1).
     rng
         Source of randomness.
     dtype
@@ -299,7 +302,7 @@ def dropout_mask(
     Returns
     -------
     numpy.ndarray
-        Entries 0 or :math:`1/(1-p)`.
+        Entries 0 or :math:`1/(1-p_{\text{drop}})`.
 
     Raises
     ------
@@ -311,7 +314,7 @@ def dropout_mask(
     Notes
     -----
     Dropout is from Srivastava et al., JMLR 15 (2014) 1929-1958, which rescales at test time;
-    dividing by 1 - p in training instead is what PyTorch does.
+    dividing in training instead is what PyTorch does.
     """
     dropout_p = _checks.probability(dropout_p)
     dtype = np.dtype(dtype)
