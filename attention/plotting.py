@@ -89,6 +89,7 @@ def heatmap(
     annotate: bool = False,
     vmin: float | None = 0.0,
     vmax: float | None = None,
+    cmap: str | None = None,
     colorbar: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
@@ -109,6 +110,9 @@ def heatmap(
     vmin, vmax
         Values of the two ends of the colour scale; None takes the data's own. Maps that are to be
         compared need the same.
+    cmap
+        Name of matplotlib's colour map: the style's own, dark to bright, where it is None; for
+        values of both signs take a diverging one such as ``"PuOr"``.
     colorbar
         Whether the scale is drawn.
     ax
@@ -139,7 +143,7 @@ def heatmap(
 
     if ax is None:
         _, ax = plt.subplots()
-    image = ax.imshow(matrix, vmin=vmin, vmax=vmax, aspect="equal")
+    image = ax.imshow(matrix, vmin=vmin, vmax=vmax, cmap=cmap, aspect="equal")
     _label_axis(ax, "y", "query", matrix.shape[0], query_labels)
     _label_axis(ax, "x", "key", matrix.shape[1], key_labels)
     ax.spines[:].set_visible(False)

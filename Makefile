@@ -1,0 +1,39 @@
+# The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book test serve run format lock clean
+
+# The environment is chosen here and nowhere else.
+unexport PYTHONPATH PYTHONHOME
+export PYTHON CHAPTER PORT UPGRADE
+py := .venv/bin/python
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup:
+	@sh tools/setup.sh
+
+book: setup  ## build the pages into _build/html
+	@$(py) tools/locked.py .make/build.lock $(py) tools/build.py
+
+test: setup  ## check style and types, build the book, then test the package, the notebooks and the pages
+	@sh tools/test.sh
+
+serve: book  ## show the built book on localhost (PORT=8000)
+	@$(py) tools/serve.py
+
+run: setup  ## execute every chapter and store its outputs (CHAPTER=name for one)
+	@$(py) tools/execute.py $(if $(CHAPTER),"$$CHAPTER")
+
+format: setup  ## lay out code and notebooks, mend what can be mended, as the tests want them
+	@$(py) -m ruff check --fix --quiet . || true
+	@$(py) -m ruff format .
+	@$(py) tools/execute.py --no-run
+
+lock:  ## write requirements.txt anew from pyproject.toml (UPGRADE=1 for the newest releases)
+	@sh tools/lock.sh
+
+clean:  ## remove all that these commands have made
+	rm -rf .venv .make _build .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

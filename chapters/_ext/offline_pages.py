@@ -1,0 +1,128 @@
+"""Pages that need nothing from elsewhere, over http and over file://.
+
+Each rendered page is finished here: dead weight of the theme dropped, the glyphs of its formulas
+added, images given their sizes, a description where the author wrote none.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.builders import Builder
+from sphinx.jinja2glue import BuiltinTemplateLoader
+from sphinx.theming import Theme
+
+DROPPED = [
+    # The icons come with the theme's style sheet; the script holds all of Font Awesome once more.
+    re.compile(r"\s*<script[^>]*fontawesome\.js[^>]*></script>"),
+    # A second title and contents for print, the title without its formulas.
+    re.compile(r'<div id="jb-print-docs-body".*?(?=<div id="searchbox")', re.DOTALL),
+    # sphinx-proof gives it to every proof and theorem of a page.
+    re.compile(r' id="proof-content"'),
+]
+UNUSED_FILES = ["scripts/fontawesome.js", "scripts/fontawesome.js.map"]
+# Browsers let no page read another over file://, so there results come without their excerpts.
+SEARCH_OVER_FILE = (
+    '<script>addEventListener("DOMContentLoaded", () => { if (location.protocol === "file:") '
+    "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; });</script>\n"
+)
+DESCRIPTION_LENGTH = 155
+
+
+class PageBridge(BuiltinTemplateLoader):
+    """Sphinx's templates, with each page finished after it is rendered."""
+
+    def init(
+        self, builder: Builder, theme: Theme | None = None, dirs: list[str] | None = None
+    ) -> None:
+        """Keep the builder, which knows the formulas and the images."""
+        super().init(builder, theme, dirs)
+        self.builder = builder
+
+    def render(self, template: str, context: dict[str, Any]) -> str:
+        """Render a template; finish it if it is a whole page."""
+        page = super().render(template, context)
+        return self.finish(page) if "</body>" in page else page
+
+    def finish(self, page: str) -> str:
+        """Return the page as it is published."""
+        for pattern in DROPPED:
+            page = pattern.sub("", page)
+        page = re.sub(r"<img\b[^>]*>", self.sized, page)
+        sheet = self.builder.app.maths.sheet(page)  # type: ignore[attr-defined]
+        return page.replace("</body>", sheet + "\n</body>")
+
+    def sized(self, match: re.Match[str]) -> str:
+        """Give an image that the build copied its size, and let it load when it is needed."""
+        tag = match[0]
+        source = re.search(r'src="[^"]*_images/([^"]+\.png)"', tag)
+        file = source and Path(self.builder.outdir, "_images", source[1])
+        if not file or not file.is_file():
+            # Images are copied after the pages are written; look where they come from.
+            file = source and image_sources(self.builder).get(source[1])
+        if not file or re.search(r"\b(?:width|height)[=:]", tag):
+            return tag
+        width, height = size(file.read_bytes())
+        return tag.replace("<img", f'<img width="{width}" height="{height}" loading="lazy"', 1)
+
+
+def image_sources(builder: Builder) -> dict[str, Path]:
+    """Return, by published name, the files of the images of this build."""
+    return {name: Path(builder.srcdir, file) for file, name in builder.images.items()}
+
+
+def size(png: bytes) -> tuple[int, int]:
+    """Return width and height in CSS pixels (96 an inch), by the file's own resolution."""
+    width, height = struct.unpack(">II", png[16:24])
+    at = png.find(b"pHYs")
+    per_metre, _, unit = struct.unpack(">IIB", png[at + 4 : at + 13]) if at > 0 else (0, 0, 0)
+    scale = 96 / (per_metre * 0.0254) if unit == 1 and per_metre else 1
+    return round(width * scale), round(height * scale)
+
+
+def describe(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document
+) -> None:
+    """Describe a page by its first plain paragraph unless its author did; ease the search page."""
+    metatags = context.get("metatags") or ""
+    if 'name="description"' not in metatags:
+        text = f"{html.unescape(context.get('title') or '')}: {app.config.html_title}"
+        for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
+            if not list(paragraph.findall(nodes.math)):  # It would show as LaTeX.
+                text = " ".join(paragraph.astext().split())
+                break
+        if len(text) > DESCRIPTION_LENGTH:
+            text = text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+        metatags += f'<meta name="description" content="{html.escape(text)}">\n'
+    if pagename == "search":
+        metatags += SEARCH_OVER_FILE
+    context["metatags"] = metatags
+
+
+def tidy(app: Sphinx, exception: Exception | None) -> None:
+    """Remove from the built book the files that no page loads."""
+    if exception is None and app.builder.format == "html":
+        for name in UNUSED_FILES:
+            Path(app.outdir, "_static", name).unlink(missing_ok=True)
+
+
+def forget_failed(app: Sphinx, exception: Exception | None) -> None:
+    """Let a build that warned be done anew, or the next one would skip what it warned of."""
+    if exception or app._warncount:
+        Path(app.doctreedir, "environment.pickle").unlink(missing_ok=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx; _config.yml names PageBridge as its template bridge."""
+    # Jupyter Book sets it for an extension that is left out here.
+    app.add_config_value("comments_config", {}, "html")
+    app.connect("html-page-context", describe)
+    app.connect("build-finished", tidy)
+    app.connect("build-finished", forget_failed)
+    return {"version": "1", "parallel_read_safe": True}

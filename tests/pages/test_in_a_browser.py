@@ -1,0 +1,204 @@
+"""The pages in a browser, opened as files, with the network refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+
+from conftest import toc_pages
+
+BROWSER = next(
+    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome", "chrome"])),
+    None,
+)
+pytestmark = pytest.mark.skipif(
+    BROWSER is None,
+    reason="no Chromium or Chrome found, so the pages are not tested in a browser; "
+    "get one with `apt-get install chromium`",
+)
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run --allow-file-access-from-files=false"
+).split()
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+# Every formula that is on the page and not folded away: its size, and how far its ink stands out
+# from what is behind it (WCAG's contrast ratio).
+FORMULAS = """() => {
+  const parse = (css) => css.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (tag) => {
+    for (; tag; tag = tag.parentElement) {
+      const color = parse(getComputedStyle(tag).backgroundColor);
+      if (color.length === 3 || color[3] > 0.5) return color;
+    }
+    return [255, 255, 255];
+  };
+  return [...document.querySelectorAll("article mjx-container > svg")].map((svg) => {
+    const box = svg.getBoundingClientRect();
+    const ink = light(parse(getComputedStyle(svg.querySelector("g")).fill));
+    const paper = light(behind(svg.parentElement));
+    return {
+      text: svg.nextElementSibling.textContent, width: box.width, height: box.height,
+      contrast: (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05),
+    };
+  });
+}"""
+UNFOLD = """() => {
+  document.querySelectorAll("details").forEach((tag) => { tag.open = true; });
+  document.querySelectorAll(".toggle-hidden").forEach((tag) => tag.classList.remove("toggle-hidden"));
+}"""
+
+
+class Watch:
+    """Opens pages; records what they ask of other hosts and what they complain of."""
+
+    def __init__(self, context: BrowserContext, html: Path) -> None:
+        self.html = html
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        context.route(re.compile(r"^(?!file:|data:|blob:|about:)"), self.refuse)
+        self.page: Page = context.new_page()
+        self.page.on("console", self.hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
+
+    def refuse(self, route: Route) -> None:
+        """Let no request leave the machine."""
+        self.requests.append(route.request.url)
+        route.abort()
+
+    def hear(self, message: object) -> None:
+        """Note errors and warnings of the console."""
+        kind, words = message.type, message.text  # type: ignore[attr-defined]
+        if kind in {"error", "warning"}:
+            self.complaints.append(words)
+
+    def open(self, page: str) -> Page:
+        """Open a page of the book."""
+        self.page.goto((self.html / f"{page}.html").as_uri(), wait_until="load")
+        return self.page
+
+    @property
+    def theme(self) -> str | None:
+        """Return the theme that the page shows."""
+        return self.page.locator("html").get_attribute("data-theme")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start the system's browser once."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch(browser: Browser, html: Path) -> Iterator[Watch]:
+    """Return a fresh desktop window."""
+    context = browser.new_context(viewport=DESKTOP, color_scheme="light")
+    yield Watch(context, html)
+    context.close()
+
+
+@pytest.mark.parametrize("page", [*toc_pages(), "genindex", "search", "index"])
+def test_a_page_opens_with_no_request_elsewhere_and_no_complaint(watch: Watch, page: str) -> None:
+    watch.open(page).wait_for_timeout(200)
+    assert watch.requests == []
+    assert watch.complaints == []
+
+
+@pytest.mark.parametrize("page", toc_pages())
+def test_formulas_are_seen_and_legible_in_light_and_dark(watch: Watch, page: str) -> None:
+    tab = watch.open(page)
+    tab.evaluate(UNFOLD)
+    inks = {}
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        tab.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        formulas = tab.evaluate(FORMULAS)
+        assert [f for f in formulas if f["width"] < 2 or f["height"] < 2] == []
+        assert [(scheme, f) for f in formulas if f["contrast"] < 4.5] == []
+        inks[scheme] = len(formulas)
+    assert inks["light"] == inks["dark"]
+
+
+def test_the_switch_turns_the_page_dark(watch: Watch) -> None:
+    tab = watch.open(toc_pages()[0])
+    tones = set()
+    for _ in range(3):
+        tab.locator("button.theme-switch-button:visible").first.click()
+        tones.add((watch.theme, tab.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert {theme for theme, _ in tones} == {"light", "dark"}
+    assert len({color for _, color in tones}) == 2
+
+
+@pytest.mark.parametrize("page", toc_pages())
+def test_a_phone_scrolls_no_page_sideways(browser: Browser, html: Path, page: str) -> None:
+    context = browser.new_context(viewport=PHONE)
+    watch = Watch(context, html)
+    tab = watch.open(page)
+    tab.evaluate(UNFOLD)
+    width = tab.evaluate("document.documentElement.scrollWidth")
+    numbers = tab.evaluate(
+        "[...document.querySelectorAll('.eqno')].map(t => t.getBoundingClientRect().right)"
+    )
+    unreachable = tab.evaluate(
+        "[...document.querySelectorAll('.formula')].filter(t => t.scrollWidth > t.clientWidth"
+        " && !(t.tabIndex === 0 && getComputedStyle(t).overflowX === 'auto')).length"
+    )
+    context.close()
+    assert width <= PHONE["width"]
+    assert [right for right in numbers if right > PHONE["width"]] == []
+    assert unreachable == 0
+
+
+@pytest.mark.parametrize("page", toc_pages())
+def test_formulas_stand_on_the_line_of_their_text(watch: Watch, page: str) -> None:
+    tab = watch.open(page)
+    # A one-letter formula without ascender or descender sits on the baseline to half a pixel.
+    gaps = tab.evaluate(
+        """() => [...document.querySelectorAll("article p > span.math svg")].map((svg) => {
+          const mark = document.createElement("span");
+          mark.style.cssText = "display:inline-block;width:0;height:0";
+          svg.closest("span.math").after(mark);
+          const line = mark.getBoundingClientRect().bottom;
+          const [, top, , height] = svg.getAttribute("viewBox").split(" ").map(Number);
+          const box = svg.getBoundingClientRect();
+          mark.remove();
+          const same = Math.abs(box.bottom - line) < 40;
+          return same ? box.bottom - ((top + height) / height) * box.height - line : 0;
+        })"""
+    )
+    assert [gap for gap in gaps if abs(gap) > 1] == []
+
+
+def test_search_finds_pages_and_opens_them(watch: Watch) -> None:
+    tab = watch.open("search")
+    tab.goto(tab.url + "?q=softmax")
+    results = tab.locator("#search-results li a")
+    results.first.wait_for(timeout=10_000)
+    assert results.count() >= 1
+    results.first.click()
+    tab.wait_for_selector("article h1")
+    assert "/chapters/" in tab.url
+    assert watch.requests == []
+    assert watch.complaints == []
+
+
+def test_the_search_field_leads_to_the_results(watch: Watch) -> None:
+    tab = watch.open(toc_pages()[0])
+    tab.keyboard.press("Control+k")
+    field = tab.locator("input[type=search]:visible").first
+    field.fill("softmax")
+    field.press("Enter")
+    tab.locator("#search-results li a").first.wait_for(timeout=10_000)
+    assert watch.complaints == []
