@@ -13,28 +13,41 @@ Shape = tuple[int, ...]
 def broadcast_shapes(what: str, **shapes: Sequence[int]) -> Shape:
     """Broadcast the named shapes, or say which of them do not fit together."""
     try:
-        return np.broadcast_shapes(*(tuple(shape) for shape in shapes.values()))
+        return np.broadcast_shapes(
+            *(tuple(shape) for shape in shapes.values())
+        )
     except ValueError:
-        named = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        named = ", ".join(
+            f"{name} {tuple(shape)}" for name, shape in shapes.items()
+        )
         raise ValueError(f"{what} do not broadcast: {named}") from None
 
 
 def scores_shape(
-    query: Sequence[int], key: Sequence[int], value: Sequence[int], enable_gqa: bool = False
+    query: Sequence[int],
+    key: Sequence[int],
+    value: Sequence[int],
+    enable_gqa: bool = False,
 ) -> Shape:
     """Return the shape (..., L, S) of the scores, or raise ``ValueError`` naming the misfit."""
     query, key, value = tuple(query), tuple(key), tuple(value)
     least = 3 if enable_gqa else 2
     for name, shape in (("query", query), ("key", key), ("value", value)):
         if len(shape) < least:
-            axes = "(..., heads, length, width)" if enable_gqa else "(..., length, width)"
+            axes = (
+                "(..., heads, length, width)"
+                if enable_gqa
+                else "(..., length, width)"
+            )
             raise ValueError(f"{name} must have shape {axes}, got {shape}")
     if query[-1] != key[-1]:
         raise ValueError(
             f"query and key must have the same width d_k, got query {query} and key {key}"
         )
     if query[-1] == 0:
-        raise ValueError(f"the width d_k must be at least 1, got query {query}")
+        raise ValueError(
+            f"the width d_k must be at least 1, got query {query}"
+        )
     if key[-2] != value[-2]:
         raise ValueError(
             f"key and value must have the same length S, got key {key} and value {value}"
@@ -51,15 +64,23 @@ def scores_shape(
             )
         key = (*key[:-3], query[-3], *key[-2:])
         value = (*value[:-3], query[-3], *value[-2:])
-    leading = broadcast_shapes("the leading axes", query=query[:-2], key=key[:-2], value=value[:-2])
+    leading = broadcast_shapes(
+        "the leading axes", query=query[:-2], key=key[:-2], value=value[:-2]
+    )
     return (*leading, query[-2], key[-2])
 
 
-def mask_shape(mask: Sequence[int], scores: Shape, name: str = "attn_mask") -> None:
+def mask_shape(
+    mask: Sequence[int], scores: Shape, name: str = "attn_mask"
+) -> None:
     """Raise ``ValueError`` unless the mask broadcasts to the scores without enlarging them."""
     mask = tuple(mask)
     aligned = zip(reversed(mask), reversed(scores), strict=False)
-    if not mask or len(mask) > len(scores) or any(m not in (1, s) for m, s in aligned):
+    if (
+        not mask
+        or len(mask) > len(scores)
+        or any(m not in (1, s) for m, s in aligned)
+    ):
         raise ValueError(
             f"{name} must broadcast to the scores' shape (..., L, S) = {scores}, got {mask}"
         )
@@ -85,8 +106,12 @@ def integer_mask(dtype: object, name: str = "attn_mask") -> TypeError:
 
 def probability(dropout_p: float, name: str = "dropout_p") -> float:
     """Return a dropout probability as a float, or raise unless it lies in [0, 1)."""
-    if isinstance(dropout_p, bool) or not isinstance(dropout_p, int | float | np.number):
-        raise TypeError(f"{name} must be a number in [0, 1), got {dropout_p!r}")
+    if isinstance(dropout_p, bool) or not isinstance(
+        dropout_p, int | float | np.number
+    ):
+        raise TypeError(
+            f"{name} must be a number in [0, 1), got {dropout_p!r}"
+        )
     if not 0.0 <= dropout_p < 1.0:
         raise ValueError(f"{name} must lie in [0, 1), got {dropout_p}")
     return float(dropout_p)
@@ -96,7 +121,9 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
     """Return the given scale, or 1/√d_k where there is none."""
     if scale is None:
         return 1.0 / math.sqrt(d_k)
-    if isinstance(scale, bool) or not isinstance(scale, int | float | np.number):
+    if isinstance(scale, bool) or not isinstance(
+        scale, int | float | np.number
+    ):
         raise TypeError(f"scale must be a number or None, got {scale!r}")
     if not math.isfinite(scale):
         raise ValueError(f"scale must be finite, got {scale}")
@@ -106,7 +133,9 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
 def flag(value: bool, name: str) -> None:
     """Raise ``TypeError`` unless the argument is a bool, which a mask in its place is not."""
     if not isinstance(value, bool):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be True or False, got {type(value).__name__}"
+        )
 
 
 def size(value: int, name: str, least: int = 0) -> None:
@@ -141,4 +170,6 @@ def splittable(shape: Sequence[int], num_heads: int) -> None:
 def mergeable(shape: Sequence[int]) -> None:
     """Raise unless an input has the shape (..., H, L, d) of split heads."""
     if len(shape) < 3:
-        raise ValueError(f"x must have shape (..., H, L, d), got {tuple(shape)}")
+        raise ValueError(
+            f"x must have shape (..., H, L, d), got {tuple(shape)}"
+        )

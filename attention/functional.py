@@ -124,40 +124,72 @@ def scaled_dot_product_attention(
     large that its score overflows, the fused kernels give NaN; this function notices such inputs
     and computes step by step, so that what is masked cannot matter.
     """
-    scores_shape = _check_inputs(query, key, value, attn_mask, is_causal, enable_gqa)
+    scores_shape = _check_inputs(
+        query, key, value, attn_mask, is_causal, enable_gqa
+    )
     dropout_p = _checks.probability(dropout_p)
     scale = _checks.softmax_scale(scale, query.shape[-1])
     if enable_gqa:
         group = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(group, -3), value.repeat_interleave(group, -3)
+        key, value = (
+            key.repeat_interleave(group, -3),
+            value.repeat_interleave(group, -3),
+        )
 
-    if not return_weights and _fused_suits(query, key, value, attn_mask, is_causal):
-        return _fused(query, key, value, attn_mask, dropout_p, is_causal, scale, scores_shape)
+    if not return_weights and _fused_suits(
+        query, key, value, attn_mask, is_causal
+    ):
+        return _fused(
+            query,
+            key,
+            value,
+            attn_mask,
+            dropout_p,
+            is_causal,
+            scale,
+            scores_shape,
+        )
     if is_causal:
         everything = torch.ones(1, 1, dtype=torch.bool, device=query.device)
-        attn_mask = _and_causal(everything if attn_mask is None else attn_mask, scores_shape)
+        attn_mask = _and_causal(
+            everything if attn_mask is None else attn_mask, scores_shape
+        )
     weights = _attention_weights(query, key, attn_mask, scale, scores_shape)
-    output = F.dropout(weights, dropout_p) @ value  # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
+    output = (
+        F.dropout(weights, dropout_p) @ value
+    )  # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
     return (output, weights) if return_weights else output
 
 
 def _attention_weights(
-    query: Tensor, key: Tensor, mask: Tensor | None, scale: float, scores_shape: tuple[int, ...]
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    scores_shape: tuple[int, ...],
 ) -> Tensor:
     """Return softmax(scale · Q Kᵀ + M) in the query's dtype, shape (..., L, S)."""
     dtype = torch.promote_types(query.dtype, torch.float32)
     scores = (query.to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
-    scores = scores.expand(scores_shape)  # leading axes that the value alone has
+    scores = scores.expand(
+        scores_shape
+    )  # leading axes that the value alone has
     if mask is None:
         return torch.softmax(scores, dim=-1).to(query.dtype)
     allowed = _allowed(mask)
     if mask.dtype != torch.bool:
         scores = scores + mask.masked_fill(~allowed, 0.0)
-    # A row with nothing to attend to: any finite scores do, since its weights become 0 below.
+    # A row with nothing to attend to may hold any finite scores: its weights
+    # become 0 below.
     empty = ~allowed.any(dim=-1, keepdim=True)
     scores = scores.masked_fill(~allowed, -math.inf).masked_fill(empty, 0.0)
-    # The second fill changes no other weight; its gradient cuts off what a masked value says.
-    return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0).to(query.dtype)
+    # This fill changes no other weight; in the gradient it cuts off what a
+    # masked value says.
+    return (
+        torch.softmax(scores, dim=-1)
+        .masked_fill(~allowed, 0.0)
+        .to(query.dtype)
+    )
 
 
 def _fused(
@@ -175,10 +207,14 @@ def _fused(
     if attn_mask is not None:
         mask = _and_causal(attn_mask, scores_shape) if is_causal else attn_mask
         is_causal = False  # PyTorch refuses the flag beside a mask
-        # Such rows attend to everything here, so that no kernel divides 0 by 0, and are
-        # overwritten after.
+        # Such rows attend to everything here, so that no kernel divides 0 by 0,
+        # and are overwritten after.
         empty = ~_allowed(mask).any(dim=-1, keepdim=True)
-        mask = mask | empty if mask.dtype == torch.bool else mask.masked_fill(empty, 0.0)
+        mask = (
+            mask | empty
+            if mask.dtype == torch.bool
+            else mask.masked_fill(empty, 0.0)
+        )
     # The kernels want four axes; with fewer, PyTorch falls back to slow steps.
     missing = (None,) * (4 - query.ndim)
     if missing and query.ndim == key.ndim == value.ndim:
@@ -191,25 +227,39 @@ def _fused(
 
 
 def _fused_suits(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, is_causal: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    is_causal: bool,
 ) -> bool:
     """Say whether PyTorch's kernels keep this function's promises for these inputs."""
     if 0 in (*query.shape, *key.shape, *value.shape):
         return False
     if attn_mask is None and not is_causal:
         return True
-    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype):
+    if attn_mask is not None and attn_mask.dtype not in (
+        torch.bool,
+        query.dtype,
+    ):
         return False
-    # They mask by adding -inf, and inf - inf is NaN: no product may come near overflow.
+    # They mask by adding -inf, and inf - inf is NaN: no product may come near
+    # overflow.
     largest = torch.finfo(torch.promote_types(query.dtype, torch.float32)).max
     limit = math.sqrt(largest) / max(query.shape[-1], value.shape[-1])
-    return all(float(x.detach().abs().amax()) < limit for x in (query, key, value))
+    return all(
+        float(x.detach().abs().amax()) < limit for x in (query, key, value)
+    )
 
 
 def _and_causal(mask: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
     """Combine a mask with the causal one: both apply."""
     causal = masks.causal(*scores_shape[-2:], device=mask.device)
-    return mask & causal if mask.dtype == torch.bool else mask.masked_fill(~causal, -math.inf)
+    return (
+        mask & causal
+        if mask.dtype == torch.bool
+        else mask.masked_fill(~causal, -math.inf)
+    )
 
 
 def _allowed(mask: Tensor) -> Tensor:
@@ -231,24 +281,34 @@ def _check_inputs(
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
         if x.dtype not in _DTYPES:
-            raise TypeError(f"{name} must be float64, float32, float16 or bfloat16, got {x.dtype}")
+            raise TypeError(
+                f"{name} must be float64, float32, float16 or bfloat16, got {x.dtype}"
+            )
     if not query.dtype == key.dtype == value.dtype:
         raise TypeError(
             "query, key and value must share one dtype, "
             f"got {query.dtype}, {key.dtype} and {value.dtype}"
         )
     if len({x.device for x in named.values()}) > 1:
-        devices = ", ".join(f"{name} on {x.device}" for name, x in named.items())
-        raise ValueError(f"query, key and value must be on one device, got {devices}")
+        devices = ", ".join(
+            f"{name} on {x.device}" for name, x in named.items()
+        )
+        raise ValueError(
+            f"query, key and value must be on one device, got {devices}"
+        )
     _checks.flag(is_causal, "is_causal")
     _checks.flag(enable_gqa, "enable_gqa")
-    scores_shape = _checks.scores_shape(query.shape, key.shape, value.shape, enable_gqa)
+    scores_shape = _checks.scores_shape(
+        query.shape, key.shape, value.shape, enable_gqa
+    )
     if attn_mask is not None:
         check_mask(attn_mask, scores_shape, query)
     return scores_shape
 
 
-def check_mask(attn_mask: Tensor, scores_shape: tuple[int, ...], query: Tensor) -> None:
+def check_mask(
+    attn_mask: Tensor, scores_shape: tuple[int, ...], query: Tensor
+) -> None:
     """Raise unless a mask selects or is added, and broadcasts to the scores' shape.
 
     Parameters
@@ -266,9 +326,13 @@ def check_mask(attn_mask: Tensor, scores_shape: tuple[int, ...], query: Tensor) 
         As :func:`scaled_dot_product_attention` promises.
     """
     if not isinstance(attn_mask, Tensor):
-        raise TypeError(f"attn_mask must be a tensor, got {type(attn_mask).__name__}")
+        raise TypeError(
+            f"attn_mask must be a tensor, got {type(attn_mask).__name__}"
+        )
     if attn_mask.device != query.device:
-        raise ValueError(f"attn_mask is on {attn_mask.device}, but query on {query.device}")
+        raise ValueError(
+            f"attn_mask is on {attn_mask.device}, but query on {query.device}"
+        )
     if attn_mask.dtype != torch.bool and not attn_mask.is_floating_point():
         raise _checks.integer_mask(attn_mask.dtype)
     _checks.mask_shape(attn_mask.shape, scores_shape)
@@ -280,4 +344,6 @@ def check_mask(attn_mask: Tensor, scores_shape: tuple[int, ...], query: Tensor) 
             f"got {attn_mask.dtype}"
         )
     ones = attn_mask == 1
-    _checks.zeros_and_ones(bool((ones | (attn_mask == 0)).all() and ones.any()))
+    _checks.zeros_and_ones(
+        bool((ones | (attn_mask == 0)).all() and ones.any())
+    )

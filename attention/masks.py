@@ -164,15 +164,23 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
     lengths = torch.as_tensor(lengths)
     if lengths.numel() == 0:
         lengths = lengths.long()  # an empty list has no dtype of its own
-    if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
+    if (
+        lengths.dtype == torch.bool
+        or lengths.is_floating_point()
+        or lengths.is_complex()
+    ):
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
     if lengths.ndim != 1:
-        raise ValueError(f"lengths must have shape (B,), got {tuple(lengths.shape)}")
+        raise ValueError(
+            f"lengths must have shape (B,), got {tuple(lengths.shape)}"
+        )
     longest = int(lengths.max()) if lengths.numel() else 0
     S = longest if S is None else S
     _checks.size(S, "S")
     if longest > S or (lengths < 0).any():
-        raise ValueError(f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}")
+        raise ValueError(
+            f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}"
+        )
     mask = torch.arange(S, device=lengths.device) < lengths[:, None]  # (B, S)
     return mask[:, None, None, :]
 
@@ -202,9 +210,9 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     _require_boolean(mask)
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be floating, got {dtype}")
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(
-        ~mask, float("-inf")
-    )
+    return torch.zeros(
+        mask.shape, dtype=dtype, device=mask.device
+    ).masked_fill(~mask, float("-inf"))
 
 
 def from_additive(mask: Tensor) -> Tensor:
@@ -238,7 +246,9 @@ def from_additive(mask: Tensor) -> Tensor:
     return allowed
 
 
-def to_module_attn_mask(mask: Tensor, batch_size: int, num_heads: int, L: int) -> Tensor:
+def to_module_attn_mask(
+    mask: Tensor, batch_size: int, num_heads: int, L: int
+) -> Tensor:
     """Translate a mask into the ``attn_mask`` that ``nn.MultiheadAttention`` understands.
 
     Parameters
@@ -270,7 +280,9 @@ def to_module_attn_mask(mask: Tensor, batch_size: int, num_heads: int, L: int) -
     _checks.mask_shape(mask.shape, (batch_size, num_heads, L, S), "mask")
     if mask.ndim <= 2:
         return ~mask.expand(L, S)
-    return ~mask.expand(batch_size, num_heads, L, S).reshape(batch_size * num_heads, L, S)
+    return ~mask.expand(batch_size, num_heads, L, S).reshape(
+        batch_size * num_heads, L, S
+    )
 
 
 def to_module_padding_mask(mask: Tensor) -> Tensor:
@@ -295,7 +307,9 @@ def to_module_padding_mask(mask: Tensor) -> Tensor:
     """
     _require_boolean(mask)
     if mask.ndim != 4 or mask.shape[1:3] != (1, 1):
-        raise ValueError(f"mask must have shape (B, 1, 1, S), got {tuple(mask.shape)}")
+        raise ValueError(
+            f"mask must have shape (B, 1, 1, S), got {tuple(mask.shape)}"
+        )
     return ~mask[:, 0, 0, :]
 
 
@@ -349,26 +363,35 @@ def from_module_masks(
                 f"key_padding_mask must have shape (B, S) or (S,), got "
                 f"{tuple(key_padding_mask.shape)}"
             )
-        masks.append(allowed.reshape(*allowed.shape[:-1], 1, 1, allowed.shape[-1]))
+        masks.append(
+            allowed.reshape(*allowed.shape[:-1], 1, 1, allowed.shape[-1])
+        )
     if not masks:
         raise ValueError("give attn_mask, key_padding_mask, or both")
     if len(masks) == 2:
         _checks.broadcast_shapes(
-            "attn_mask and key_padding_mask", attn_mask=masks[0].shape, padding=masks[1].shape
+            "attn_mask and key_padding_mask",
+            attn_mask=masks[0].shape,
+            padding=masks[1].shape,
         )
         return masks[0] & masks[1]
     return masks[0]
 
 
 def _positions(
-    L: int, S: int | None, alignment: Alignment, device: torch.device | str | None
+    L: int,
+    S: int | None,
+    alignment: Alignment,
+    device: torch.device | str | None,
 ) -> tuple[Tensor, Tensor]:
     """Return the key positions (1, S), and the key position at which each query stands (L, 1)."""
     S = L if S is None else S
     _checks.size(L, "L")
     _checks.size(S, "S")
     if alignment not in ("upper_left", "lower_right"):
-        raise ValueError(f"alignment must be 'upper_left' or 'lower_right', got {alignment!r}")
+        raise ValueError(
+            f"alignment must be 'upper_left' or 'lower_right', got {alignment!r}"
+        )
     offset = S - L if alignment == "lower_right" else 0
     return (
         torch.arange(S, device=device)[None, :],

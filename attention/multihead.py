@@ -36,7 +36,9 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         If ``x`` has fewer than two axes, or ``num_heads`` does not divide its width.
     """
     _checks.splittable(x.shape, num_heads)
-    x = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)  # (..., L, H, d)
+    x = x.reshape(
+        *x.shape[:-1], num_heads, x.shape[-1] // num_heads
+    )  # (..., L, H, d)
     return x.transpose(-3, -2)  # (..., H, L, d)
 
 
@@ -61,7 +63,9 @@ def merge_heads(x: Tensor) -> Tensor:
         If ``x`` has fewer than three axes.
     """
     _checks.mergeable(x.shape)
-    return x.transpose(-3, -2).flatten(-2)  # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
+    return x.transpose(-3, -2).flatten(
+        -2
+    )  # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
 
 
 class MultiHeadAttention(nn.Module):
@@ -157,15 +161,28 @@ class MultiHeadAttention(nn.Module):
         for name in ("d_k", "d_v", "kdim", "vdim"):
             _checks.size(getattr(self, name), name, least=1)
 
-        self.q_proj = nn.Linear(d_model, num_heads * self.d_k, bias, device, dtype)
-        self.k_proj = nn.Linear(self.kdim, num_kv_heads * self.d_k, bias, device, dtype)
-        self.v_proj = nn.Linear(self.vdim, num_kv_heads * self.d_v, bias, device, dtype)
-        self.out_proj = nn.Linear(num_heads * self.d_v, d_model, bias, device, dtype)
+        self.q_proj = nn.Linear(
+            d_model, num_heads * self.d_k, bias, device, dtype
+        )
+        self.k_proj = nn.Linear(
+            self.kdim, num_kv_heads * self.d_k, bias, device, dtype
+        )
+        self.v_proj = nn.Linear(
+            self.vdim, num_kv_heads * self.d_v, bias, device, dtype
+        )
+        self.out_proj = nn.Linear(
+            num_heads * self.d_v, d_model, bias, device, dtype
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw every projection anew, each for its own shape, and set the biases to zero."""
-        for projection in (self.q_proj, self.k_proj, self.v_proj, self.out_proj):
+        for projection in (
+            self.q_proj,
+            self.k_proj,
+            self.v_proj,
+            self.out_proj,
+        ):
             nn.init.xavier_uniform_(projection.weight)
             if projection.bias is not None:
                 nn.init.zeros_(projection.bias)
@@ -256,7 +273,9 @@ class MultiHeadAttention(nn.Module):
             enable_gqa=self.num_kv_heads != self.num_heads,
             return_weights=return_weights,
         )
-        heads, weights = attended if isinstance(attended, tuple) else (attended, None)
+        heads, weights = (
+            attended if isinstance(attended, tuple) else (attended, None)
+        )
         # merge, then mix: (..., L, H * d_v) -> (..., L, d_model)
         output = self.out_proj(merge_heads(heads))
         return output if weights is None else (output, weights)
@@ -288,7 +307,9 @@ class MultiHeadAttention(nn.Module):
                 f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}"
             )
         if module.bias_k is not None or module.add_zero_attn:
-            raise ValueError("module uses add_bias_kv or add_zero_attn, which have no counterpart")
+            raise ValueError(
+                "module uses add_bias_kv or add_zero_attn, which have no counterpart"
+            )
         weight = module.out_proj.weight
         layer = cls(
             module.embed_dim,
@@ -320,7 +341,10 @@ class MultiHeadAttention(nn.Module):
             is not ``d_model // num_heads``.
         """
         head_width = self.d_model / self.num_heads
-        if not self.d_k == self.d_v == head_width or self.num_kv_heads != self.num_heads:
+        if (
+            not self.d_k == self.d_v == head_width
+            or self.num_kv_heads != self.num_heads
+        ):
             raise ValueError(
                 "torch.nn.MultiheadAttention needs d_k = d_v = d_model / num_heads and as many "
                 f"key/value heads as query heads, got {self.extra_repr()}"
@@ -350,40 +374,67 @@ class MultiHeadAttention(nn.Module):
             f"dropout={self.dropout}"
         )
 
-    def _paired_with(self, module: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor]]:
+    def _paired_with(
+        self, module: nn.MultiheadAttention
+    ) -> list[tuple[Tensor, Tensor]]:
         """Pair each parameter with its place in PyTorch's layer, which may be packed there."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
         if module.in_proj_weight is not None:
             theirs = list(module.in_proj_weight.chunk(3))
         else:
-            theirs = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight]
-        pairs = [(ours.weight, w) for ours, w in zip(projections, theirs, strict=True)]
+            theirs = [
+                module.q_proj_weight,
+                module.k_proj_weight,
+                module.v_proj_weight,
+            ]
+        pairs = [
+            (ours.weight, w)
+            for ours, w in zip(projections, theirs, strict=True)
+        ]
         pairs.append((self.out_proj.weight, module.out_proj.weight))
         if module.in_proj_bias is not None:
             biases = module.in_proj_bias.chunk(3)
-            pairs += [(ours.bias, b) for ours, b in zip(projections, biases, strict=True)]
+            pairs += [
+                (ours.bias, b)
+                for ours, b in zip(projections, biases, strict=True)
+            ]
             pairs.append((self.out_proj.bias, module.out_proj.bias))
         return pairs
 
     def _check_inputs(
-        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None,
     ) -> None:
         """Raise before anything is computed unless the inputs fit the layer and each other."""
         weight = self.q_proj.weight
         widths = {"query": self.d_model, "key": self.kdim, "value": self.vdim}
-        for (name, width), x in zip(widths.items(), (query, key, value), strict=True):
+        for (name, width), x in zip(
+            widths.items(), (query, key, value), strict=True
+        ):
             if not isinstance(x, Tensor):
-                raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+                raise TypeError(
+                    f"{name} must be a tensor, got {type(x).__name__}"
+                )
             if x.ndim < 2 or x.shape[-1] != width:
                 raise ValueError(
                     f"{name} must have shape (..., length, {width}), got {tuple(x.shape)}"
                 )
             if x.device != weight.device:
-                raise ValueError(f"{name} is on {x.device}, but the layer on {weight.device}")
+                raise ValueError(
+                    f"{name} is on {x.device}, but the layer on {weight.device}"
+                )
             # Autocast lets inputs and parameters differ, and makes them meet.
-            autocast = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
+            autocast = (
+                torch.is_autocast_enabled(x.device.type)
+                and x.is_floating_point()
+            )
             if x.dtype != weight.dtype and not autocast:
-                raise TypeError(f"{name} is of {x.dtype}, but the layer of {weight.dtype}")
+                raise TypeError(
+                    f"{name} is of {x.dtype}, but the layer of {weight.dtype}"
+                )
         scores_shape = _checks.scores_shape(
             (*query.shape[:-2], self.num_heads, query.shape[-2], self.d_k),
             (*key.shape[:-2], self.num_heads, key.shape[-2], self.d_k),

@@ -75,7 +75,9 @@ def style(**settings: object) -> Iterator[None]:
         "lines.markersize": 5.0,
         "image.cmap": "cividis",
     }
-    with mpl.rc_context(book | {known[name]: value for name, value in settings.items()}):
+    with mpl.rc_context(
+        book | {known[name]: value for name, value in settings.items()}
+    ):
         yield
 
 
@@ -130,16 +132,26 @@ def heatmap(
     """
     matrix = np.asarray(weights, dtype=float)
     if matrix.ndim != 2:
-        raise ValueError(f"weights must have shape (L, S), got {matrix.shape}: pick one head")
+        raise ValueError(
+            f"weights must have shape (L, S), got {matrix.shape}: pick one head"
+        )
     for name, labels, size in (
         ("query_labels", query_labels, matrix.shape[0]),
         ("key_labels", key_labels, matrix.shape[1]),
     ):
         if labels is not None and len(labels) != size:
-            raise ValueError(f"{name} must hold {size} labels, got {len(labels)}")
-    blocked = np.zeros(matrix.shape, dtype=bool) if mask is None else ~np.asarray(mask, dtype=bool)
+            raise ValueError(
+                f"{name} must hold {size} labels, got {len(labels)}"
+            )
+    blocked = (
+        np.zeros(matrix.shape, dtype=bool)
+        if mask is None
+        else ~np.asarray(mask, dtype=bool)
+    )
     if blocked.shape != matrix.shape:
-        raise ValueError(f"mask must have the weights' shape {matrix.shape}, got {blocked.shape}")
+        raise ValueError(
+            f"mask must have the weights' shape {matrix.shape}, got {blocked.shape}"
+        )
 
     if ax is None:
         _, ax = plt.subplots()
@@ -150,22 +162,40 @@ def heatmap(
     if title is not None:
         ax.set_title(title)
     for i, j in np.argwhere(blocked):
-        ax.plot(j, i, marker="x", color=_ink(image.to_rgba(matrix[i, j])), markersize=4)
+        ax.plot(
+            j,
+            i,
+            marker="x",
+            color=_ink(image.to_rgba(matrix[i, j])),
+            markersize=4,
+        )
     if annotate:
         for i, j in np.argwhere(~blocked):
             ink = _ink(image.to_rgba(matrix[i, j]))
-            ax.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", color=ink, size=8)
+            ax.text(
+                j,
+                i,
+                f"{matrix[i, j]:.2f}",
+                ha="center",
+                va="center",
+                color=ink,
+                size=8,
+            )
     if colorbar:
         ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
 
 
-def _label_axis(ax: Axes, axis: str, name: str, size: int, labels: Sequence[str] | None) -> None:
+def _label_axis(
+    ax: Axes, axis: str, name: str, size: int, labels: Sequence[str] | None
+) -> None:
     """Name an axis and mark its positions: with the labels, or with few round numbers."""
     axis_object = ax.yaxis if axis == "y" else ax.xaxis
     axis_object.set_label_text(name)
     if labels is not None:
-        rotation = 45 if axis == "x" and max(map(len, labels), default=0) > 3 else 0
+        rotation = (
+            45 if axis == "x" and max(map(len, labels), default=0) > 3 else 0
+        )
         axis_object.set_ticks(np.arange(size), labels, rotation=rotation)
     elif size <= 12:
         axis_object.set_ticks(np.arange(size))
@@ -176,4 +206,8 @@ def _label_axis(ax: Axes, axis: str, name: str, size: int, labels: Sequence[str]
 def _ink(rgba: ArrayLike) -> str:
     """Return black or white, whichever is read more easily on the colour."""
     red, green, blue, _ = np.asarray(rgba)
-    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
+    return (
+        "black"
+        if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+        else "white"
+    )

@@ -74,7 +74,9 @@ def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     return weights.astype(dtype, copy=False)
 
 
-def log_sum_exp(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> FloatArray:
+def log_sum_exp(
+    x: ArrayLike, axis: int = -1, keepdims: bool = False
+) -> FloatArray:
     r"""Return the logarithm of a sum of exponentials without overflow.
 
     .. math:: \operatorname{lse}(x) = \log \sum_j e^{x_j} = m + \log \sum_j e^{x_j - m},
@@ -107,7 +109,9 @@ def log_sum_exp(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> FloatAr
     """
     x, dtype = _floating("x", x)
     exponentials, maximum = _shifted_exponentials(x, axis)
-    with np.errstate(divide="ignore"):  # log 0 = -inf is the answer for an empty row
+    with np.errstate(
+        divide="ignore"
+    ):  # log 0 = -inf is the answer for an empty row
         result = maximum + np.log(exponentials.sum(axis=axis, keepdims=True))
     result = result.astype(dtype, copy=False)
     squeezed: FloatArray = result if keepdims else result.squeeze(axis)
@@ -137,7 +141,9 @@ def softmax_jacobian(x: ArrayLike) -> FloatArray:
     """
     x, dtype = _floating("x", x)
     p = softmax(x)
-    jacobian = p[..., :, None] * (np.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :])
+    jacobian = p[..., :, None] * (
+        np.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :]
+    )
     return jacobian.astype(dtype, copy=False)
 
 
@@ -193,11 +199,15 @@ def scaled_dot_product_attention(
     Equation (1) of Vaswani et al., "Attention is all you need", 2017, arXiv:1706.03762. The mask
     is not in that equation; their section 3.2.3 describes it in words.
     """
-    inputs = _Inputs(query, key, value, attn_mask, is_causal, scale, dropout_mask)
+    inputs = _Inputs(
+        query, key, value, attn_mask, is_causal, scale, dropout_mask
+    )
     weights = inputs.weights()
     # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
     output = (weights * inputs.dropout) @ inputs.value
-    return output.astype(inputs.dtype, copy=False), weights.astype(inputs.dtype, copy=False)
+    return output.astype(inputs.dtype, copy=False), weights.astype(
+        inputs.dtype, copy=False
+    )
 
 
 def scaled_dot_product_attention_backward(
@@ -249,10 +259,14 @@ def scaled_dot_product_attention_backward(
     The same gradients, tile by tile, are in appendix B.2 of Dao et al., "FlashAttention", 2022,
     arXiv:2205.14135.
     """
-    inputs = _Inputs(query, key, value, attn_mask, is_causal, scale, dropout_mask)
+    inputs = _Inputs(
+        query, key, value, attn_mask, is_causal, scale, dropout_mask
+    )
     grad, grad_dtype = _floating("grad_output", grad_output)
     if grad_dtype != inputs.dtype:
-        raise TypeError(f"grad_output must be of {inputs.dtype} as query is, got {grad_dtype}")
+        raise TypeError(
+            f"grad_output must be of {inputs.dtype} as query is, got {grad_dtype}"
+        )
     output_shape = (*inputs.scores_shape[:-1], inputs.value.shape[-1])
     if grad.shape != output_shape:
         raise ValueError(
@@ -261,7 +275,9 @@ def scaled_dot_product_attention_backward(
 
     weights = inputs.weights()  # P, (..., L, S)
     grad_value = (weights * inputs.dropout).swapaxes(-2, -1) @ grad
-    with np.errstate(over="ignore", invalid="ignore"):  # a masked value may overflow here
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # a masked value may overflow here
         grad_weights = inputs.dropout * (grad @ inputs.value.swapaxes(-2, -1))
     if inputs.allowed is not None:
         grad_weights = np.where(inputs.allowed, grad_weights, 0)
@@ -270,9 +286,15 @@ def scaled_dot_product_attention_backward(
     grad_query = inputs.scale * grad_scores @ inputs.key
     grad_key = inputs.scale * grad_scores.swapaxes(-2, -1) @ inputs.query
     return (
-        _sum_to_shape(grad_query, inputs.query.shape).astype(inputs.dtype, copy=False),
-        _sum_to_shape(grad_key, inputs.key.shape).astype(inputs.dtype, copy=False),
-        _sum_to_shape(grad_value, inputs.value.shape).astype(inputs.dtype, copy=False),
+        _sum_to_shape(grad_query, inputs.query.shape).astype(
+            inputs.dtype, copy=False
+        ),
+        _sum_to_shape(grad_key, inputs.key.shape).astype(
+            inputs.dtype, copy=False
+        ),
+        _sum_to_shape(grad_value, inputs.value.shape).astype(
+            inputs.dtype, copy=False
+        ),
     )
 
 
@@ -348,7 +370,9 @@ def split_heads(x: ArrayLike, num_heads: int) -> FloatArray:
     x = np.asarray(x)
     _checks.splittable(x.shape, num_heads)
     *leading, length, width = x.shape
-    x = x.reshape(*leading, length, num_heads, width // num_heads)  # (..., L, H, d)
+    x = x.reshape(
+        *leading, length, num_heads, width // num_heads
+    )  # (..., L, H, d)
     return x.swapaxes(-3, -2)  # (..., H, L, d)
 
 
@@ -445,7 +469,9 @@ def multi_head_attention(
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
     arrays = {name: np.asarray(array) for name, array in parameters.items()}
-    _check_multi_head(query, key, value, arrays, num_heads, num_kv_heads, attn_mask)
+    _check_multi_head(
+        query, key, value, arrays, num_heads, num_kv_heads, attn_mask
+    )
 
     # project, then split: (..., L, d_model) -> (..., H, L, d_k)
     queries = split_heads(_project(query, arrays, "Q"), num_heads)
@@ -453,13 +479,22 @@ def multi_head_attention(
     values = split_heads(_project(value, arrays, "V"), num_kv_heads)
     # each key/value head serves a group of consecutive query heads
     keys = keys.repeat(num_heads // num_kv_heads, axis=-3)  # (..., H, S, d_k)
-    values = values.repeat(num_heads // num_kv_heads, axis=-3)  # (..., H, S, d_v)
+    values = values.repeat(
+        num_heads // num_kv_heads, axis=-3
+    )  # (..., H, S, d_v)
     # attend, then merge and mix: (..., H, L, d_v) -> (..., L, H * d_v) -> (..., L, width)
     heads, weights = scaled_dot_product_attention(
-        queries, keys, values, attn_mask, is_causal=is_causal, dropout_mask=dropout_mask
+        queries,
+        keys,
+        values,
+        attn_mask,
+        is_causal=is_causal,
+        dropout_mask=dropout_mask,
     )
     output = _project(merge_heads(heads), arrays, "O")
-    return output.astype(query.dtype, copy=False), weights.astype(query.dtype, copy=False)
+    return output.astype(query.dtype, copy=False), weights.astype(
+        query.dtype, copy=False
+    )
 
 
 class _Inputs:
@@ -484,16 +519,22 @@ class _Inputs:
                 f"got {self.dtype}, {key_dtype} and {value_dtype}"
             )
         _checks.flag(is_causal, "is_causal")
-        self.scores_shape = _checks.scores_shape(self.query.shape, self.key.shape, self.value.shape)
+        self.scores_shape = _checks.scores_shape(
+            self.query.shape, self.key.shape, self.value.shape
+        )
         self.scale = _checks.softmax_scale(scale, self.query.shape[-1])
         self.allowed, self.bias = _read_mask(attn_mask, self.scores_shape)
         if is_causal:
             causal = np.tri(*self.scores_shape[-2:], dtype=np.bool_)
-            self.allowed = causal if self.allowed is None else self.allowed & causal
+            self.allowed = (
+                causal if self.allowed is None else self.allowed & causal
+            )
         self.dropout: FloatArray = np.ones((), dtype=self.query.dtype)
         if dropout_mask is not None:
             factors, _ = _floating("dropout_mask", dropout_mask)
-            _checks.mask_shape(factors.shape, self.scores_shape, "dropout_mask")
+            _checks.mask_shape(
+                factors.shape, self.scores_shape, "dropout_mask"
+            )
             self.dropout = factors.astype(self.query.dtype, copy=False)
 
     def weights(self) -> FloatArray:
@@ -513,16 +554,24 @@ def _floating(name: str, x: ArrayLike) -> tuple[FloatArray, np.dtype[Any]]:
     """Return the array in at least float32, and the dtype that it came in."""
     array = np.asarray(x)
     if not np.issubdtype(array.dtype, np.floating):
-        raise TypeError(f"{name} must be of a floating dtype, got {array.dtype}")
-    return array.astype(np.promote_types(array.dtype, np.float32), copy=False), array.dtype
+        raise TypeError(
+            f"{name} must be of a floating dtype, got {array.dtype}"
+        )
+    return array.astype(
+        np.promote_types(array.dtype, np.float32), copy=False
+    ), array.dtype
 
 
-def _shifted_exponentials(x: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
+def _shifted_exponentials(
+    x: FloatArray, axis: int
+) -> tuple[FloatArray, FloatArray]:
     """Return exp(x - m) and m, the maximum along the axis, or 0 where that is not finite."""
     if not x.ndim:
         raise TypeError("x must have at least one axis, got a single number")
     maximum = x.max(axis=axis, keepdims=True, initial=-np.inf)
-    maximum = np.where(np.isneginf(maximum), 0, maximum).astype(x.dtype, copy=False)
+    maximum = np.where(np.isneginf(maximum), 0, maximum).astype(
+        x.dtype, copy=False
+    )
     return np.exp(x - maximum), maximum
 
 
@@ -538,7 +587,9 @@ def _read_mask(
     _checks.mask_shape(mask.shape, scores_shape)
     if mask.dtype == np.bool_:
         return mask, None
-    _checks.zeros_and_ones(bool(((mask == 0) | (mask == 1)).all() and (mask == 1).any()))
+    _checks.zeros_and_ones(
+        bool(((mask == 0) | (mask == 1)).all() and (mask == 1).any())
+    )
     allowed = ~np.isneginf(mask)
     return allowed, np.where(allowed, mask, 0)
 
@@ -555,14 +606,28 @@ def _check_multi_head(
     """Raise before anything is computed unless all widths, dtypes, heads and the mask fit."""
     _checks.head_counts(num_heads, num_kv_heads)
     matrices, biases = ({f"{kind}_{name}" for name in "QKVO"} for kind in "Wb")
-    missing, unknown = matrices - set(parameters), set(parameters) - matrices - biases
+    missing, unknown = (
+        matrices - set(parameters),
+        set(parameters) - matrices - biases,
+    )
     if missing or unknown:
-        raise KeyError(f"parameters: missing {sorted(missing)}, unknown {sorted(unknown)}")
-    for name, array in {"query": query, "key": key, "value": value, **parameters}.items():
+        raise KeyError(
+            f"parameters: missing {sorted(missing)}, unknown {sorted(unknown)}"
+        )
+    for name, array in {
+        "query": query,
+        "key": key,
+        "value": value,
+        **parameters,
+    }.items():
         if not np.issubdtype(array.dtype, np.floating):
-            raise TypeError(f"{name} must be of a floating dtype, got {array.dtype}")
+            raise TypeError(
+                f"{name} must be of a floating dtype, got {array.dtype}"
+            )
         if array.dtype != query.dtype:
-            raise TypeError(f"{name} must be of {query.dtype} as query is, got {array.dtype}")
+            raise TypeError(
+                f"{name} must be of {query.dtype} as query is, got {array.dtype}"
+            )
 
     split_shapes: list[tuple[int, ...]] = []
     for name, x, heads in (
@@ -572,30 +637,45 @@ def _check_multi_head(
     ):
         weight = parameters[f"W_{name}"]
         if x.ndim < 2 or weight.ndim != 2 or x.shape[-1] != weight.shape[0]:
-            raise ValueError(f"input of shape {x.shape} does not fit W_{name} {weight.shape}")
+            raise ValueError(
+                f"input of shape {x.shape} does not fit W_{name} {weight.shape}"
+            )
         if weight.shape[1] % heads:
-            raise ValueError(f"{heads} heads do not divide the columns of W_{name} {weight.shape}")
-        split_shapes.append((*x.shape[:-2], heads, x.shape[-2], weight.shape[1] // heads))
+            raise ValueError(
+                f"{heads} heads do not divide the columns of W_{name} {weight.shape}"
+            )
+        split_shapes.append(
+            (*x.shape[:-2], heads, x.shape[-2], weight.shape[1] // heads)
+        )
     queries, keys, values = split_shapes
     scores_shape = _checks.scores_shape(queries, keys, values, enable_gqa=True)
     merged_width = num_heads * values[-1]
-    if parameters["W_O"].ndim != 2 or parameters["W_O"].shape[0] != merged_width:
+    if (
+        parameters["W_O"].ndim != 2
+        or parameters["W_O"].shape[0] != merged_width
+    ):
         raise ValueError(
             f"W_O must have num_heads * d_v = {merged_width} rows, got {parameters['W_O'].shape}"
         )
     for name in biases & set(parameters):
         columns = parameters[name.replace("b", "W")].shape[1:]
         if parameters[name].shape != columns:
-            raise ValueError(f"{name} must have shape {columns}, got {parameters[name].shape}")
+            raise ValueError(
+                f"{name} must have shape {columns}, got {parameters[name].shape}"
+            )
     _read_mask(attn_mask, scores_shape)
 
 
-def _project(x: FloatArray, parameters: Mapping[str, NDArray[Any]], name: str) -> FloatArray:
+def _project(
+    x: FloatArray, parameters: Mapping[str, NDArray[Any]], name: str
+) -> FloatArray:
     """Return x W + b, in at least float32, with the parameters of the given name."""
     x, _ = _floating("x", x)
     weight, bias = parameters[f"W_{name}"], parameters.get(f"b_{name}")
     result = x @ weight.astype(x.dtype, copy=False)
-    return result if bias is None else result + bias.astype(x.dtype, copy=False)
+    return (
+        result if bias is None else result + bias.astype(x.dtype, copy=False)
+    )
 
 
 def _sum_to_shape(grad: FloatArray, shape: tuple[int, ...]) -> FloatArray:
@@ -606,4 +686,8 @@ def _sum_to_shape(grad: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         for axis in range(len(added), grad.ndim)
         if shape[axis - len(added)] == 1 and grad.shape[axis] != 1
     )
-    return grad.sum(axis=added + stretched).reshape(shape) if added or stretched else grad
+    return (
+        grad.sum(axis=added + stretched).reshape(shape)
+        if added or stretched
+        else grad
+    )

@@ -103,7 +103,7 @@ install() { # install COMMAND: pip's words go to a log, and the large things it 
         -e 'proxy' -e 'max retries' -e 'from versions: none' .make/setup.log; then
         fail "pip cannot reach a package index: check the network (or pip's proxy and index settings), then run this again; .make/setup.log has pip's words."
     fi
-    fail "pip could not install the requirements: $(grep -m 1 '^ERROR' .make/setup.log || say 'see .make/setup.log')"
+    fail "pip could not install the requirements: $(grep '^ERROR' .make/setup.log | tail -n 1) (.make/setup.log has all that pip said)"
 }
 
 if [ "$with_pip" = no ] && ! "$venv" -c 'import pip' 2>/dev/null; then

@@ -13,10 +13,13 @@ from pybtex.richtext import Text
 from pybtex.style.formatting.plain import Style as PlainStyle
 from pybtex.style.labels import BaseLabelStyle
 from sphinx.application import Sphinx
-from sphinxcontrib.bibtex.plugin import register_plugin as register_reference_plugin
+from sphinxcontrib.bibtex.plugin import (
+    register_plugin as register_reference_plugin,
+)
 from sphinxcontrib.bibtex.style.referencing import BracketStyle
-from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
-
+from sphinxcontrib.bibtex.style.referencing.author_year import (
+    AuthorYearReferenceStyle,
+)
 
 ROUND = BracketStyle(left="(", right=")", sep="; ")
 
@@ -38,7 +41,10 @@ def label(entry: Entry) -> str:
     """Return “Author, year”, “Author and Author, year” or “Author et al., year”."""
     people = entry.persons.get("author") or entry.persons.get("editor") or []
     names = [
-        " ".join(str(Text.from_latex(part)) for part in person.prelast_names + person.last_names)
+        " ".join(
+            str(Text.from_latex(part))
+            for part in person.prelast_names + person.last_names
+        )
         for person in people
     ]
     if not names:
@@ -68,7 +74,9 @@ class AuthorYearStyle(PlainStyle):
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the styles under the names that _config.yml uses."""
     register_reference_plugin(
-        "sphinxcontrib.bibtex.style.referencing", "author_year_round", RoundReferenceStyle
+        "sphinxcontrib.bibtex.style.referencing",
+        "author_year_round",
+        RoundReferenceStyle,
     )
     register_plugin("pybtex.style.formatting", "author_year", AuthorYearStyle)
     return {"version": "1", "parallel_read_safe": True}

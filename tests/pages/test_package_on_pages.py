@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup, Tag
+from built_book import ROOT, toc_pages
 
 import attention
-from conftest import ROOT, toc_pages
 
 Reader = Callable[[str], BeautifulSoup]
 
@@ -31,8 +31,11 @@ def public_names() -> list[str]:
     """Return the dotted names of all public functions, classes and methods."""
     names = []
     for module in modules():
-        own = [name for name, value in vars(module).items()
-               if getattr(value, "__module__", None) == module.__name__]
+        own = [
+            name
+            for name, value in vars(module).items()
+            if getattr(value, "__module__", None) == module.__name__
+        ]
         for name in getattr(module, "__all__", own):
             value = getattr(module, name)
             if name.startswith("_") or not callable(value):
@@ -42,7 +45,8 @@ def public_names() -> list[str]:
                 names += [
                     f"{module.__name__}.{name}.{method}"
                     for method, member in vars(value).items()
-                    if not method.startswith("_") and callable(getattr(value, method))
+                    if not method.startswith("_")
+                    and callable(getattr(value, method))
                 ]
     return names
 
@@ -61,7 +65,9 @@ def without_docstrings(code: str) -> str:
     tree = ast.parse(code)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+        if isinstance(
+            node, ast.FunctionDef | ast.ClassDef
+        ) and ast.get_docstring(node):
             node.body = body[1:] or [ast.Pass()]
     return ast.dump(tree)
 
@@ -70,15 +76,28 @@ def printed(soup: Reader) -> list[tuple[str, str, str]]:
     """Return page, name and text of every printed source of the book."""
     found = []
     for page in toc_pages():
-        for block in soup(page).select("div.package-source.literal-block-wrapper"):
-            link, code = block.select_one(".code-block-caption a.reference"), block.select_one("pre")
-            assert link is not None and code is not None
-            found.append((page, str(link["href"]).partition("#")[2], code.get_text()))
+        for block in soup(page).select(
+            "div.package-source.literal-block-wrapper"
+        ):
+            name, file = (
+                tag.get_text()
+                for tag in block.select(".code-block-caption code")
+            )
+            module = (
+                file.removesuffix(".py")
+                .removesuffix("/__init__")
+                .replace("/", ".")
+            )
+            code = block.select_one("pre")
+            assert code is not None
+            found.append((page, f"{module}.{name}", code.get_text()))
     return found
 
 
 @pytest.mark.parametrize("name", public_names())
-def test_the_reference_describes_every_public_name(soup: Reader, name: str) -> None:
+def test_the_reference_describes_every_public_name(
+    soup: Reader, name: str
+) -> None:
     entry = soup("chapters/api").find(id=name)
     assert isinstance(entry, Tag), f"chapters/api has no entry for {name}"
     description = entry.find_next_sibling("dd")
@@ -92,10 +111,16 @@ def test_chapters_print_the_packages_source(soup: Reader) -> None:
 def test_printed_source_is_the_packages_own(soup: Reader) -> None:
     for page, name, code in printed(soup):
         source = inspect.cleandoc("\n" + inspect.getsource(resolve(name)))
-        assert without_docstrings(code) == without_docstrings(source), f"{page}: {name}"
+        assert without_docstrings(code) == without_docstrings(source), (
+            f"{page}: {name}"
+        )
         # Comments are no part of the meaning, but are printed too.
         lines = {line.strip() for line in source.splitlines()}
-        assert [line for line in code.splitlines() if line.strip() not in lines | {""}] == []
+        assert [
+            line
+            for line in code.splitlines()
+            if line.strip() not in lines | {""}
+        ] == []
 
 
 def test_the_pages_show_the_package_that_is_tested() -> None:

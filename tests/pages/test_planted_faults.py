@@ -8,9 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from built_book import build
 from nbformat.v4 import new_markdown_cell, new_notebook
-
-from conftest import build
 
 SOUND = r"""# Page
 
@@ -78,7 +77,9 @@ def test_a_sound_page_builds(small_book: Path) -> None:
     ],
     ids=["unknown macro", "missing brace", "environments that do not match"],
 )
-def test_a_broken_formula_fails_and_is_named(small_book: Path, text: str, said: str) -> None:
+def test_a_broken_formula_fails_and_is_named(
+    small_book: Path, text: str, said: str
+) -> None:
     write_page(small_book, f"# Page\n\nSome words.\n\n{text}")
     done = build(small_book)
     assert done.returncode != 0
@@ -86,19 +87,31 @@ def test_a_broken_formula_fails_and_is_named(small_book: Path, text: str, said: 
     assert said in done.stdout
 
 
-def test_a_broken_formula_in_a_notebook_names_its_cell(small_book: Path) -> None:
+def test_a_broken_formula_in_a_notebook_names_its_cell(
+    small_book: Path,
+) -> None:
     (small_book / "chapters" / "page.md").unlink()
-    cells = [new_markdown_cell("# Page"), new_markdown_cell("Words.\n\n$$\nx^{2\n$$")]
-    nbformat.write(new_notebook(cells=cells), small_book / "chapters" / "page.ipynb")
+    cells = [
+        new_markdown_cell("# Page"),
+        new_markdown_cell("Words.\n\n$$\nx^{2\n$$"),
+    ]
+    nbformat.write(
+        new_notebook(cells=cells), small_book / "chapters" / "page.ipynb"
+    )
     done = build(small_book)
     assert done.returncode != 0
     assert "chapters/page.ipynb, cell 2, line 3" in done.stdout
     assert "x^{2" in done.stdout
 
 
-def test_a_broken_formula_in_a_docstring_names_the_object(small_book: Path) -> None:
+def test_a_broken_formula_in_a_docstring_names_the_object(
+    small_book: Path,
+) -> None:
     write_package(small_book, PACKAGE.replace("y = 2x", "y = {2x"))
-    write_page(small_book, "# Page\n\n```{eval-rst}\n.. autofunction:: attention.double\n```\n")
+    write_page(
+        small_book,
+        "# Page\n\n```{eval-rst}\n.. autofunction:: attention.double\n```\n",
+    )
     done = build(small_book)
     assert done.returncode != 0
     assert "attention.double" in done.stdout
@@ -109,16 +122,25 @@ def test_every_bad_reference_fails_and_is_named(small_book: Path) -> None:
     write_page(small_book, "# Page\n\n" + "\n\n".join(REFERENCES))
     done = build(small_book)
     assert done.returncode != 0
-    warnings = "\n".join(line for line in done.stdout.splitlines() if "chapters/page.md" in line)
+    warnings = "\n".join(
+        line for line in done.stdout.splitlines() if "chapters/page.md" in line
+    )
     assert [name for name in REFERENCES.values() if name not in warnings] == []
 
 
-def test_source_of_an_unknown_object_fails_and_is_named(small_book: Path) -> None:
+def test_source_of_an_unknown_object_fails_and_is_named(
+    small_book: Path,
+) -> None:
     write_package(small_book, PACKAGE)
-    write_page(small_book, "# Page\n\n```{package-source} attention.triple\n```\n")
+    write_page(
+        small_book, "# Page\n\n```{package-source} attention.triple\n```\n"
+    )
     done = build(small_book)
     assert done.returncode != 0
-    assert "attention/__init__.py does not define 'attention.triple'" in done.stdout
+    assert (
+        "attention/__init__.py does not define 'attention.triple'"
+        in done.stdout
+    )
 
 
 def test_a_build_that_failed_fails_again(small_book: Path) -> None:
@@ -137,11 +159,17 @@ def test_a_change_of_the_package_reaches_the_page(small_book: Path) -> None:
     done = build(small_book)
     assert done.returncode == 0, done.stdout
     file.write_text(PACKAGE.replace("2 * x", "x + x"), "utf-8")
-    later = file.stat().st_mtime + 2  # Not every file system tells two quick writes apart.
+    later = (
+        file.stat().st_mtime + 2
+    )  # Not every file system tells two quick writes apart.
     os.utime(file, (later, later))
     done = build(small_book)
     assert done.returncode == 0, done.stdout
-    page = (small_book / "_build" / "html" / "chapters" / "page.html").read_text("utf-8")
-    shown = BeautifulSoup(page, "html.parser").select_one("div.package-source pre")
+    page = (
+        small_book / "_build" / "html" / "chapters" / "page.html"
+    ).read_text("utf-8")
+    shown = BeautifulSoup(page, "html.parser").select_one(
+        "div.package-source pre"
+    )
     assert shown is not None
     assert shown.get_text().strip() == "def double(x):\n    return x + x"

@@ -1,0 +1,84 @@
+"""What the tests of the pages share: the book's files, its pages by its contents, its build."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+HTML = ROOT / "_build" / "html"
+# Written by tools/build.py when a build has succeeded.
+BUILT = ROOT / "_build" / "fingerprint"
+
+
+def toc_pages() -> list[str]:
+    """Return the pages that _toc.yml names, in order, without their suffixes."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    parts = [
+        entry["file"] for part in toc["parts"] for entry in part["chapters"]
+    ]
+    return [toc["root"], *parts]
+
+
+def chapter_pages() -> list[str]:
+    """Return the numbered chapters, in order."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    return [
+        e["file"]
+        for part in toc["parts"]
+        if "numbered" in part
+        for e in part["chapters"]
+    ]
+
+
+def build(root: Path) -> subprocess.CompletedProcess[str]:
+    """Build the book in a folder as the README says."""
+    command = Path(sys.executable).with_name("jupyter-book")
+    return subprocess.run(
+        [str(command), "build", ".", "-W", "--keep-going"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+
+
+def is_stale() -> bool:
+    """Say whether any source of the book is younger than the last build that succeeded."""
+    sources = [ROOT / "_config.yml", ROOT / "_toc.yml"]
+    for folder, pattern in [
+        ("chapters", "*"),
+        ("_static", "*"),
+        ("attention", "*.py"),
+    ]:
+        sources += [
+            file
+            for file in (ROOT / folder).rglob(pattern)
+            if file.is_file()
+            and not {"__pycache__", ".ipynb_checkpoints"} & set(file.parts)
+        ]
+    built = BUILT.stat().st_mtime if HTML.is_dir() and BUILT.is_file() else 0
+    return any(file.stat().st_mtime > built for file in sources)
+
+
+def build_if_stale() -> str:
+    """Build the book if it is missing or stale; return what the build said if it failed."""
+    lock = ROOT / ".make" / "build.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("a") as held:
+        fcntl.flock(
+            held, fcntl.LOCK_EX
+        )  # One of pytest's processes builds, the others wait.
+        if not is_stale():
+            return ""
+        done = subprocess.run(
+            [sys.executable, ROOT / "tools" / "build.py"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+        )
+    return done.stdout if done.returncode else ""
