@@ -47,7 +47,9 @@ def pytest_runtest_setup(item: pytest.Item):
     """Start a notebook's kernel in the surroundings in which its outputs were stored."""
     notebook = item.parent
     if not item.config.why_figures_may_differ:
-        notebook.skip_compare = tuple(key for key in notebook.skip_compare if key != "image/png")
+        notebook.skip_compare = tuple(
+            key for key in notebook.skip_compare if key != "image/png"
+        )
     with pytest.MonkeyPatch.context() as patch:
         for name, value in KERNEL_ENVIRONMENT.items():
             patch.setenv(name, value)

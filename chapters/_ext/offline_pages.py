@@ -18,22 +18,27 @@ from sphinx.builders import Builder
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.theming import Theme
 
-DROPPED = [
-    # The icons come with the theme's style sheet; the script holds all of Font Awesome once more.
-    re.compile(r"\s*<script[^>]*fontawesome\.js[^>]*></script>"),
+# Browsers let no page read another over file://: search shows no excerpts there.
+SEARCH_OVER_FILE = (
+    '<script>if (location.protocol === "file:")'
+    " DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;</script>\n"
+)
+REPLACED = [
+    # The theme's style sheet brings the icons; this holds all of Font Awesome again.
+    (re.compile(r"\s*<script[^>]*fontawesome\.js[^>]*></script>"), ""),
     # A second title and contents for print, the title without its formulas.
-    re.compile(
-        r'<div id="jb-print-docs-body".*?(?=<div id="searchbox")', re.DOTALL
+    (
+        re.compile(
+            r'<div id="jb-print-docs-body".*?(?=<div id="searchbox")',
+            re.DOTALL,
+        ),
+        "",
     ),
-    # sphinx-proof gives it to every proof and theorem of a page.
-    re.compile(r' id="proof-content"'),
+    # sphinx-proof gives the same to every proof of a page.
+    (re.compile(r' id="proof(?:-content)?"'), ""),
+    (re.compile(r"(?=<script[^>]*searchtools\.js)"), SEARCH_OVER_FILE),
 ]
 UNUSED_FILES = ["scripts/fontawesome.js", "scripts/fontawesome.js.map"]
-# Browsers let no page read another over file://, so there results come without their excerpts.
-SEARCH_OVER_FILE = (
-    '<script>addEventListener("DOMContentLoaded", () => { if (location.protocol === "file:") '
-    "DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; });</script>\n"
-)
 DESCRIPTION_LENGTH = 155
 
 
@@ -57,8 +62,8 @@ class PageBridge(BuiltinTemplateLoader):
 
     def finish(self, page: str) -> str:
         """Return the page as it is published."""
-        for pattern in DROPPED:
-            page = pattern.sub("", page)
+        for pattern, text in REPLACED:
+            page = pattern.sub(text, page)
         page = re.sub(r"<img\b[^>]*>", self.sized, page)
         sheet = self.builder.app.maths.sheet(page)  # type: ignore[attr-defined]
         return page.replace("</body>", sheet + "\n</body>")
@@ -103,29 +108,22 @@ def describe(
     pagename: str,
     templatename: str,
     context: dict[str, Any],
-    doctree: nodes.document,
+    doctree: nodes.document | None,
 ) -> None:
-    """Describe a page by its first plain paragraph unless its author did; ease the search page."""
+    """Describe a page by its first plain paragraph unless its author did."""
     metatags = context.get("metatags") or ""
-    if 'name="description"' not in metatags:
-        text = f"{html.unescape(context.get('title') or '')}: {app.config.html_title}"
-        for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
-            if not list(
-                paragraph.findall(nodes.math)
-            ):  # It would show as LaTeX.
-                text = " ".join(paragraph.astext().split())
-                break
-        if len(text) > DESCRIPTION_LENGTH:
-            text = (
-                text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:")
-                + " …"
-            )
-        metatags += (
-            f'<meta name="description" content="{html.escape(text)}">\n'
-        )
-    if pagename == "search":
-        metatags += SEARCH_OVER_FILE
-    context["metatags"] = metatags
+    if 'name="description"' in metatags:
+        return
+    text = f"{pagename.capitalize()} of the book {app.config.html_title}"
+    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
+        # A formula would show as LaTeX.
+        if not list(paragraph.findall(nodes.math)):
+            text = " ".join(paragraph.astext().split())
+            break
+    if len(text) > DESCRIPTION_LENGTH:
+        text = text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+    tag = f'<meta name="description" content="{html.escape(text)}">\n'
+    context["metatags"] = metatags + tag
 
 
 def tidy(app: Sphinx, exception: Exception | None) -> None:

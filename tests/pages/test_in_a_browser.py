@@ -194,6 +194,11 @@ def test_a_phone_scrolls_no_page_sideways(
     numbers = tab.evaluate(
         "[...document.querySelectorAll('.eqno')].map(t => t.getBoundingClientRect().right)"
     )
+    distorted = tab.evaluate(
+        "[...document.querySelectorAll('article img')].map(t => { t.loading = 'eager'; return t; })"
+        ".map(t => [t.alt, t.width / t.height, t.getAttribute('width') / t.getAttribute('height')])"
+        ".filter(([, shown, given]) => Math.abs(shown / given - 1) > 0.02)"
+    )
     unreachable = tab.evaluate(
         "[...document.querySelectorAll('.formula')].filter(t => t.scrollWidth > t.clientWidth"
         " && !(t.tabIndex === 0 && getComputedStyle(t).overflowX === 'auto')).length"
@@ -202,6 +207,7 @@ def test_a_phone_scrolls_no_page_sideways(
     assert width <= PHONE["width"]
     assert [right for right in numbers if right > PHONE["width"]] == []
     assert unreachable == 0
+    assert distorted == []
 
 
 @pytest.mark.parametrize("page", toc_pages())
