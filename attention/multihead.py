@@ -73,7 +73,7 @@ class MultiHeadAttention(nn.Module):
 
     .. math::
 
-        \operatorname{MultiHead}(X_q, X_k, X_v) &= [O_1 \; \cdots \; O_H]\, W^O + b^O \\
+        \operatorname{MultiHead}(X_q, X_k, X_v) &= [O_0 \; \cdots \; O_{H-1}]\, W^O + b^O \\
         O_h &= \operatorname{Attention}(X_q W^Q_h + b^Q_h,\; X_k W^K_h + b^K_h,\;
                X_v W^V_h + b^V_h)
 
@@ -441,10 +441,13 @@ class MultiHeadAttention(nn.Module):
             (*value.shape[:-2], self.num_heads, value.shape[-2], self.d_v),
         )
         if attn_mask is not None:
-            check_mask(attn_mask, scores_shape, query)
-            if attn_mask.ndim > 2 and attn_mask.ndim != len(scores_shape):
+            # Before anything else of the mask: three axes could mean two things.
+            if isinstance(attn_mask, Tensor) and (
+                attn_mask.ndim > 2 and attn_mask.ndim != len(scores_shape)
+            ):
                 raise ValueError(
-                    f"attn_mask must have shape (L, S) or all {len(scores_shape)} axes of the "
-                    f"scores {scores_shape}, got {tuple(attn_mask.shape)}: write mask[:, None] "
-                    "for a mask per batch entry, mask[None] for one per head"
+                    f"attn_mask must have shape (L, S) or all {len(scores_shape)} axes of "
+                    f"the scores {scores_shape}, got {tuple(attn_mask.shape)}: write "
+                    "mask[:, None] for a mask per batch entry, mask[None] for one per head"
                 )
+            check_mask(attn_mask, scores_shape, query)

@@ -419,7 +419,7 @@ def multi_head_attention(
 
     .. math::
 
-        \operatorname{MultiHead}(X_q, X_k, X_v) &= [O_1 \; \cdots \; O_H]\, W^O + b^O \\
+        \operatorname{MultiHead}(X_q, X_k, X_v) &= [O_0 \; \cdots \; O_{H-1}]\, W^O + b^O \\
         O_h &= \operatorname{Attention}(X_q W^Q_h + b^Q_h,\; X_k W^K_h + b^K_h,\;
                X_v W^V_h + b^V_h)
 
