@@ -2,7 +2,6 @@
 
 import platform
 import re
-import warnings
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -31,14 +30,22 @@ def why_figures_may_differ(lock: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Decide once whether figures are compared, and warn when they are not."""
+    """Decide once whether figures are compared."""
+    lock = config.rootpath / "requirements.txt"
     config.why_figures_may_differ = why_figures_may_differ(
-        (config.rootpath / "requirements.txt").read_text(encoding="utf-8")
+        lock.read_text(encoding="utf-8")
     )
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say at the end that figures were not compared."""
     if config.why_figures_may_differ:
-        warnings.warn(
-            f"the figures in the notebooks are not compared: {config.why_figures_may_differ}",
-            stacklevel=1,
+        terminalreporter.write_line(
+            "WARNING: the figures in the notebooks are not compared: "
+            f"{config.why_figures_may_differ}",
+            yellow=True,
         )
 
 

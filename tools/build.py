@@ -9,7 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"
 # Sphinx does not notice when these change, and would keep pages made with the old ones.
-WHOLE_BOOK = ["_config.yml", "_toc.yml", "requirements.txt", "chapters/_ext", "_static"]
+WHOLE_BOOK = [
+    "_config.yml",
+    "_toc.yml",
+    "requirements.txt",
+    "chapters/_ext",
+    "_static",
+]
 
 
 def fingerprint() -> str:
@@ -19,7 +25,9 @@ def fingerprint() -> str:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+                digest.update(
+                    f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes()
+                )
     return digest.hexdigest()
 
 
@@ -27,7 +35,9 @@ def main() -> int:
     """Build, and return the exit status."""
     stamp = BUILD / "fingerprint"
     current = fingerprint()
-    if BUILD.exists() and not (stamp.is_file() and stamp.read_text() == current):
+    if BUILD.exists() and not (
+        stamp.is_file() and stamp.read_text() == current
+    ):
         shutil.rmtree(BUILD)
     print("Building the book (warnings are errors)", flush=True)
     jupyter_book = Path(sys.executable).with_name("jupyter-book")
@@ -44,10 +54,15 @@ def main() -> int:
         shutil.rmtree(BUILD, ignore_errors=True)
         # Jupyter Book ends with a traceback of its own, which says nothing beside the warnings.
         print(done.stdout.partition("\nTraceback (most recent call last)")[0])
-        print("make: the book was not built: mend the warnings above.", file=sys.stderr)
+        print(
+            "make: the book was not built: mend the warnings above.",
+            file=sys.stderr,
+        )
         return 1
     stamp.write_text(current)
-    print(f"The book is built: open {(BUILD / 'html' / 'index.html').as_uri()}")
+    print(
+        f"The book is built: open {(BUILD / 'html' / 'index.html').as_uri()}"
+    )
     return 0
 
 

@@ -8,6 +8,7 @@ python tools/execute.py --no-run               only bring the files to their nor
 import argparse
 import copy
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -17,7 +18,11 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
+from nbclient.exceptions import (
+    CellControlSignal,
+    CellExecutionError,
+    DeadKernelError,
+)
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +30,11 @@ CHAPTERS = ROOT / "chapters"
 CELL_TIMEOUT = 120
 
 NOTEBOOK_METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    },
     # Without the interpreter's version, which says nothing about the outputs.
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
@@ -56,7 +65,8 @@ class ThisEnvironment(KernelSpecManager):
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Return the kernel of this interpreter."""
         return KernelSpec(
-            resource_dir=ipykernel.kernelspec.RESOURCES, **ipykernel.kernelspec.get_kernel_dict()
+            resource_dir=ipykernel.kernelspec.RESOURCES,
+            **ipykernel.kernelspec.get_kernel_dict(),
         )
 
 
@@ -81,7 +91,11 @@ def load(path: Path) -> NotebookNode:
 def normalise(notebook: NotebookNode) -> NotebookNode:
     """Return a copy without what may differ between two equal runs."""
     notebook = copy.deepcopy(notebook)
-    kept = {key: value for key, value in notebook.metadata.items() if key in KEPT_NOTEBOOK_METADATA}
+    kept = {
+        key: value
+        for key, value in notebook.metadata.items()
+        if key in KEPT_NOTEBOOK_METADATA
+    }
     notebook.metadata = nbformat.from_dict(NOTEBOOK_METADATA | kept)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
@@ -91,7 +105,9 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
                 if key in KEPT_CELL_METADATA and value
             }
         )
-        cell.source = "\n".join(line.rstrip() for line in cell.source.strip("\n").split("\n"))
+        cell.source = "\n".join(
+            line.rstrip() for line in cell.source.strip("\n").split("\n")
+        )
         cell.pop("attachments", None)
         for output in cell.get("outputs", []):
             if output.output_type == "error":
@@ -117,11 +133,13 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+    # Else an interrupted run ends with what asyncio thinks of it.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     reached = {"cell": notebook.cells[0], "cell_index": 0}
     client = NotebookClient(
         notebook,
         km=AsyncKernelManager(kernel_spec_manager=ThisEnvironment()),
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         coalesce_streams=True,
         record_timing=False,
         timeout=CELL_TIMEOUT,
@@ -132,18 +150,24 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     def stopped(reason: str) -> StoppedError:
         cell = reached["cell"]
         first_line = cell.source.strip().partition("\n")[0]
-        return StoppedError(f"cell {reached['cell_index'] + 1} ({cell.id}: {first_line}) {reason}")
+        return StoppedError(
+            f"cell {reached['cell_index'] + 1} ({cell.id}: {first_line}) {reason}"
+        )
 
     try:
         client.execute(env=os.environ | KERNEL_ENVIRONMENT)
     except CellExecutionError as error:
         raise stopped(f"raised {error.ename}: {error.evalue}") from None
     except DeadKernelError:
-        raise stopped("ended the kernel") from None
+        raise stopped(
+            "lost its kernel: it crashed, or the run was interrupted"
+        ) from None
     except (CellControlSignal, TimeoutError):
         raise stopped(f"took more than {CELL_TIMEOUT} s") from None
     for position, cell in enumerate(notebook.cells):
-        failed = any(output.output_type == "error" for output in cell.get("outputs", []))
+        failed = any(
+            output.output_type == "error" for output in cell.get("outputs", [])
+        )
         if "raises-exception" in cell.metadata.get("tags", []) and not failed:
             reached.update(cell=cell, cell_index=position)
             raise stopped("is tagged raises-exception and raised nothing")
@@ -167,32 +191,48 @@ def write(path: Path, text: str) -> bool:
 def refresh(path: Path, *, run: bool = True) -> bool:
     """Execute or only normalise one file; say whether it changed."""
     notebook = load(path)
-    return write(path, dumps(execute(notebook, path.parent) if run else normalise(notebook)))
+    return write(
+        path,
+        dumps(execute(notebook, path.parent) if run else normalise(notebook)),
+    )
 
 
 def find(name: str) -> Path:
     """Return the chapter that goes by a name, with or without folder and suffix."""
     path = CHAPTERS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb"
     if not path.is_file():
-        known = ", ".join(sorted(chapter.stem for chapter in CHAPTERS.glob("*.ipynb")))
-        raise SystemExit(f"make: there is no chapter {name}; there are: {known or 'none'}")
+        known = ", ".join(
+            sorted(chapter.stem for chapter in CHAPTERS.glob("*.ipynb"))
+        )
+        raise SystemExit(
+            f"make: there is no chapter {name}; there are: {known or 'none'}"
+        )
     return path
 
 
 def main() -> int:
     """Execute the chapters named on the command line."""
     parser = argparse.ArgumentParser(description="Execute chapters in place.")
-    parser.add_argument("chapter", nargs="*", help="name of a chapter (default: all)")
-    parser.add_argument("--no-run", action="store_true", help="only normalise the files")
+    parser.add_argument(
+        "chapter", nargs="*", help="name of a chapter (default: all)"
+    )
+    parser.add_argument(
+        "--no-run", action="store_true", help="only normalise the files"
+    )
     options = parser.parse_args()
-    paths = [find(name) for name in options.chapter] or sorted(CHAPTERS.glob("*.ipynb"))
+    paths = [find(name) for name in options.chapter] or sorted(
+        CHAPTERS.glob("*.ipynb")
+    )
     for path in paths:
         print(f"{path.stem}:", end=" ", flush=True)
         try:
             changed = refresh(path, run=not options.no_run)
         except (StoppedError, ValueError, OSError) as error:
             print("stopped", flush=True)
-            print(f"make: {path.name} is left as it was: {error}", file=sys.stderr)
+            print(
+                f"make: {path.name} is left as it was: {error}",
+                file=sys.stderr,
+            )
             return 1
         except KeyboardInterrupt:
             print("stopped; the file is left as it was", flush=True)

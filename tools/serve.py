@@ -9,7 +9,9 @@ from pathlib import Path
 HTML = Path(__file__).resolve().parent.parent / "_build" / "html"
 
 port = os.environ.get("PORT") or "8000"
-handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(HTML))
+handler = functools.partial(
+    http.server.SimpleHTTPRequestHandler, directory=str(HTML)
+)
 try:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
 except (OSError, ValueError, OverflowError):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # All that CI checks, cheapest first; the last words are pytest's own summary.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 py=.venv/bin/python
 
 fail() {
@@ -10,8 +10,8 @@ fail() {
 }
 
 printf 'Checking style, layout and types\n'
-"$py" -m ruff check --quiet . || fail "ruff found the faults above: 'make format' mends most of them."
-"$py" -m ruff format --check --quiet . || fail "the files above are not laid out as agreed: run 'make format'."
+"$py" -m ruff check --quiet --output-format concise . || fail "ruff found the faults above: 'make format' mends most of them."
+"$py" -m ruff format --check --quiet --output-format concise . || fail "the files above are not laid out as agreed: run 'make format'."
 "$py" -m mypy --no-error-summary || fail "mypy found the faults above."
 "$py" tools/locked.py .make/build.lock "$py" tools/build.py || exit 1
 printf 'Testing the package, the notebooks and the pages\n'

@@ -25,19 +25,26 @@ SOUND_CELLS = [
 
 def sound_notebook() -> NotebookNode:
     """Build the notebook, not yet executed, long enough for a chapter."""
-    sources = SOUND_CELLS + [f"x{i} = {i}" for i in range(15 - len(SOUND_CELLS))]
+    sources = SOUND_CELLS + [
+        f"x{i} = {i}" for i in range(15 - len(SOUND_CELLS))
+    ]
     cells = [nbformat.v4.new_markdown_cell(sources[0])]
     cells += [nbformat.v4.new_code_cell(source) for source in sources[1:]]
     for position, cell in enumerate(cells):
         cell.id = f"cell-{position}"
-    cells[5].metadata["mystnb"] = {"image": {"alt": ALT}, "figure": {"caption": "A line."}}
+    cells[5].metadata["mystnb"] = {
+        "image": {"alt": ALT},
+        "figure": {"caption": "A line."},
+    }
     cells[6].metadata["tags"] = ["raises-exception"]
     description = "A small chapter that the tests spoil in every way that they must notice."
     metadata = {"myst": {"html_meta": {"description": description}}}
     return normalise(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
 
 
-def plant(notebook: NotebookNode, edit: Callable[[NotebookNode], bool | None]) -> NotebookNode:
+def plant(
+    notebook: NotebookNode, edit: Callable[[NotebookNode], bool | None]
+) -> NotebookNode:
     """Return a copy in which `edit` has spoilt one code cell: the first that it can.
 
     `edit` returns False for a cell that lacks what it spoils, and has not touched it then.
@@ -54,7 +61,9 @@ def wrong_digit(cell: NotebookNode) -> bool:
     """The last digit printed is another one."""
     for output in cell.outputs:
         if output.output_type == "stream" and re.search(r"\d", output.text):
-            head, digit, tail = re.fullmatch(r"(.*)(\d)(.*)", output.text, re.DOTALL).groups()
+            head, digit, tail = re.fullmatch(
+                r"(.*)(\d)(.*)", output.text, re.DOTALL
+            ).groups()
             output.text = f"{head}{(int(digit) + 1) % 10}{tail}"
             return True
     return False
@@ -65,7 +74,9 @@ def wrong_word(cell: NotebookNode) -> bool:
     for output in cell.outputs:
         if output.output_type == "execute_result":
             text = output.data["text/plain"]
-            output.data["text/plain"] = re.sub(r"\w+", "something", text, count=1)
+            output.data["text/plain"] = re.sub(
+                r"\w+", "something", text, count=1
+            )
             return True
     return False
 
@@ -83,7 +94,9 @@ def changed_figure(cell: NotebookNode) -> bool:
             red, *others = image.getpixel((3, 3))
             image.putpixel((3, 3), (red ^ 1, *others))
             image.save(buffer := io.BytesIO(), "png")
-            output.data["image/png"] = base64.b64encode(buffer.getvalue()).decode() + "\n"
+            output.data["image/png"] = (
+                base64.b64encode(buffer.getvalue()).decode() + "\n"
+            )
             return True
     return False
 
@@ -136,7 +149,12 @@ def untagged_error(cell: NotebookNode) -> bool:
     elif not cell.outputs:
         return False
     else:
-        error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
+        error = {
+            "output_type": "error",
+            "ename": "E",
+            "evalue": "",
+            "traceback": [],
+        }
         cell.outputs.append(nbformat.from_dict(error))
     return True
 
@@ -150,7 +168,9 @@ def shows(text: str) -> Callable[[NotebookNode], None]:
     """Return a planter of an output with the text."""
 
     def shown(cell: NotebookNode) -> None:
-        cell.outputs.append(nbformat.v4.new_output("stream", text=f"it says {text}\n"))
+        cell.outputs.append(
+            nbformat.v4.new_output("stream", text=f"it says {text}\n")
+        )
 
     return shown
 
@@ -173,11 +193,15 @@ def figure_metadata(**entries: str) -> Callable[[NotebookNode], bool]:
     """Return a planter that sets the alt text or the caption of a figure."""
 
     def edited(cell: NotebookNode) -> bool:
-        if not any("image/png" in output.get("data", {}) for output in cell.outputs):
+        if not any(
+            "image/png" in output.get("data", {}) for output in cell.outputs
+        ):
             return False
         for key, value in entries.items():
             section = {"alt": "image", "caption": "figure"}[key]
-            cell.metadata.setdefault("mystnb", {}).setdefault(section, {})[key] = value
+            cell.metadata.setdefault("mystnb", {}).setdefault(section, {})[
+                key
+            ] = value
         return True
 
     return edited
@@ -194,7 +218,9 @@ def second_figure(cell: NotebookNode) -> bool:
 
 def timed(cell: NotebookNode) -> None:
     """The time of the run is stored."""
-    cell.metadata["execution"] = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+    cell.metadata["execution"] = {
+        "iopub.execute_input": "2026-01-01T00:00:00Z"
+    }
 
 
 def collapsed(cell: NotebookNode) -> None:
@@ -208,22 +234,40 @@ HYGIENE_REJECTS = {
     "reordered counts": ("execution_order", reordered_count),
     "untagged error": ("errors_tagged", untagged_error),
     "tag without error": ("errors_tagged", tag_without_error),
-    "absolute path": ("nothing_of_this_machine", shows("/home/ada/book/attention/masks.py")),
+    "absolute path": (
+        "nothing_of_this_machine",
+        shows("/home/ada/book/attention/masks.py"),
+    ),
     "Windows path": ("nothing_of_this_machine", shows(r"C:\Users\ada")),
-    "memory address": ("nothing_of_this_machine", shows("<object at 0x7f3a5c0d2e80>")),
+    "memory address": (
+        "nothing_of_this_machine",
+        shows("<object at 0x7f3a5c0d2e80>"),
+    ),
     "host": ("nothing_of_this_machine", shows("http" + "://localhost:8888")),
     "skip tag": ("all_compared", skipped),
     "skip comment": ("all_compared", has_source("# NBVAL_IGNORE_OUTPUT\n1")),
     "no alt text": ("figures_described", figure_metadata(alt="")),
-    "file name as alt text": ("figures_described", figure_metadata(alt=f"../{'x' * 50}.png")),
-    "caption as alt text": ("figures_described", figure_metadata(alt=ALT, caption=ALT)),
+    "file name as alt text": (
+        "figures_described",
+        figure_metadata(alt=f"../{'x' * 50}.png"),
+    ),
+    "caption as alt text": (
+        "figures_described",
+        figure_metadata(alt=ALT, caption=ALT),
+    ),
     "no caption": ("figures_described", figure_metadata(caption="")),
     "two figures": ("figures_described", second_figure),
     "long cell": ("cell_sizes", has_source("x = 1\n" * 26)),
     "empty cell": ("cell_sizes", has_source("")),
-    "work before imports": ("imports_first", has_source("import numpy as np\nx = np.ones(3)")),
+    "work before imports": (
+        "imports_first",
+        has_source("import numpy as np\nx = np.ones(3)"),
+    ),
     "magic": ("plain_python", has_source("%timeit x")),
     "shell": ("plain_python", has_source("!ls")),
-    "download": ("plain_python", has_source("from urllib.request import urlopen")),
+    "download": (
+        "plain_python",
+        has_source("from urllib.request import urlopen"),
+    ),
 }
 FORM_REJECTS = {"timing": timed, "collapsed": collapsed}

@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "chapters").rglob("*.ipynb"))
 CHECKS = {check.__name__: check for check in hygiene.CHECKS}
 
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_notebook = pytest.mark.parametrize(
+    "path", NOTEBOOKS, ids=lambda path: path.stem
+)
 
 
 def pages_of_toc() -> list[str]:
@@ -36,7 +38,11 @@ def pages_of_toc() -> list[str]:
 def test_the_contents_list_every_notebook_and_each_exists():
     pages = pages_of_toc()
     missing = [page for page in pages if not list(ROOT.glob(f"{page}.*"))]
-    listed = {ROOT / f"{page}.ipynb" for page in pages if (ROOT / f"{page}.ipynb").exists()}
+    listed = {
+        ROOT / f"{page}.ipynb"
+        for page in pages
+        if (ROOT / f"{page}.ipynb").exists()
+    }
     assert not missing
     assert listed, "the book has no chapter that is executed"
     assert listed == set(NOTEBOOKS)
@@ -70,12 +76,18 @@ def test_no_two_figures_share_an_alt_text():
 
 
 def test_no_two_pages_share_a_label():
-    labels = Counter(label for path in NOTEBOOKS for label in hygiene.labels(execute.load(path)))
+    labels = Counter(
+        label
+        for path in NOTEBOOKS
+        for label in hygiene.labels(execute.load(path))
+    )
     assert [label for label, count in labels.items() if count > 1] == []
 
 
 def test_no_two_pages_share_a_description():
-    descriptions = Counter(hygiene.description_of(execute.load(path)) for path in NOTEBOOKS)
+    descriptions = Counter(
+        hygiene.description_of(execute.load(path)) for path in NOTEBOOKS
+    )
     assert [text for text, count in descriptions.items() if count > 1] == []
 
 
@@ -83,7 +95,9 @@ def test_no_two_pages_share_a_description():
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> NotebookNode:
     """The small notebook, executed."""
-    return execute.execute(samples.sound_notebook(), tmp_path_factory.mktemp("kernel"))
+    return execute.execute(
+        samples.sound_notebook(), tmp_path_factory.mktemp("kernel")
+    )
 
 
 @pytest.fixture(scope="module", params=["small", "chapter"])
@@ -96,7 +110,9 @@ def original(request: pytest.FixtureRequest) -> NotebookNode:
 
 
 def test_the_original_is_sound(original: NotebookNode):
-    assert [complaint for check in hygiene.CHECKS for complaint in check(original)] == []
+    assert [
+        complaint for check in hygiene.CHECKS for complaint in check(original)
+    ] == []
     assert execute.normalise(original) == original
 
 
@@ -107,12 +123,16 @@ def test_a_planted_fault_is_noticed(original: NotebookNode, fault: str):
 
 
 @pytest.mark.parametrize("fault", samples.FORM_REJECTS)
-def test_what_an_editor_leaves_behind_is_noticed(original: NotebookNode, fault: str):
+def test_what_an_editor_leaves_behind_is_noticed(
+    original: NotebookNode, fault: str
+):
     spoilt = samples.plant(original, samples.FORM_REJECTS[fault])
     assert execute.normalise(spoilt) != spoilt
 
 
-def test_a_chapter_too_short_or_without_title_or_description_is_noticed(sound: NotebookNode):
+def test_a_chapter_too_short_or_without_title_or_description_is_noticed(
+    sound: NotebookNode,
+):
     short, untitled, undescribed = (copy.deepcopy(sound) for _ in range(3))
     del short.cells[14:]
     untitled.cells[0].source = "A small chapter"
@@ -134,7 +154,10 @@ def test_two_figures_with_one_alt_text_are_noticed(sound: NotebookNode):
         ("(sec-scale)=\n## Scale", "sec-scale"),
         ("$$\nx = y\n$$ (eq-scale)", "eq-scale"),
         ("```{math}\n:label: eq-shift\nx\n```", "eq-shift"),
-        (":::{prf:theorem} Shift\n:label: thm-shift\n\nText.\n:::", "thm-shift"),
+        (
+            ":::{prf:theorem} Shift\n:label: thm-shift\n\nText.\n:::",
+            "thm-shift",
+        ),
     ],
 )
 def test_labels_are_found_in_each_of_their_forms(source: str, label: str):
