@@ -8,7 +8,7 @@
 :mod:`.plotting`          the book's figures (needs matplotlib; not imported here)
 ========================  ==================================================================
 
-The letters in shapes are those of PyTorch's documentation: B batch, H heads, L queries, S keys,
+The letters in shapes: B batch, H heads and, as in PyTorch's documentation, L queries, S keys,
 E = d_k the width of a query or key, Ev = d_v the width of a value; ``...`` is any number of
 leading axes, which broadcast.
 """

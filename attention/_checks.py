@@ -86,6 +86,20 @@ def mask_shape(
         )
 
 
+def layer_mask_shape(
+    mask: Sequence[int], scores: Shape, name: str = "attn_mask"
+) -> None:
+    """Raise ``ValueError`` unless a layer's mask says for itself which axes it has."""
+    mask = tuple(mask)
+    if len(mask) > 2 and len(mask) != len(scores):
+        raise ValueError(
+            f"{name} must have shape (L, S) or all {len(scores)} axes of the scores "
+            f"{scores}, got {mask}: write mask[:, None] for a mask per batch entry, "
+            "mask[None] for one per head"
+        )
+    mask_shape(mask, scores, name)
+
+
 def zeros_and_ones(only: bool, name: str = "attn_mask") -> None:
     """Raise ``ValueError`` for a float mask of zeros and ones, which would mask nothing."""
     if only:

@@ -121,8 +121,10 @@ def scaled_dot_product_attention(
     Notes
     -----
     Equation (1) of Vaswani et al. (2017), arXiv:1706.03762. Where a *masked* key or value is so
-    large that its score overflows, the fused kernels give NaN; this function notices such inputs
-    and computes step by step, so that what is masked cannot matter.
+    large that its score overflows, the fused kernels give NaN. With a mask, this function therefore
+    looks at the size of the inputs (on a GPU that waits for them) and computes step by step where
+    needed, so that what is masked cannot matter. Under :func:`torch.compile` nothing can look at
+    the data: masks always take the steps, and a floating mask of zeros and ones goes unnoticed.
     """
     scores_shape = _check_inputs(
         query, key, value, attn_mask, is_causal, enable_gqa
@@ -205,7 +207,9 @@ def _fused(
     """Let PyTorch's kernels compute, and give rows with nothing to attend to the output 0."""
     mask = empty = None
     if attn_mask is not None:
-        mask = _and_causal(attn_mask, scores_shape) if is_causal else attn_mask
+        # PyTorch wants the query axis.
+        mask = attn_mask if attn_mask.ndim > 1 else attn_mask[None]
+        mask = _and_causal(mask, scores_shape) if is_causal else mask
         is_causal = False  # PyTorch refuses the flag beside a mask
         # Such rows attend to everything here, so that no kernel divides 0 by 0,
         # and are overwritten after.
@@ -243,13 +247,16 @@ def _fused_suits(
         query.dtype,
     ):
         return False
+    if torch.compiler.is_compiling():
+        return False  # what follows looks at the data; the steps need not
     # They mask by adding -inf, and inf - inf is NaN: no product may come near
     # overflow.
-    largest = torch.finfo(torch.promote_types(query.dtype, torch.float32)).max
-    limit = math.sqrt(largest) / max(query.shape[-1], value.shape[-1])
-    return all(
-        float(x.detach().abs().amax()) < limit for x in (query, key, value)
+    largest = torch.stack(
+        [x.detach().abs().amax() for x in (query, key, value)]
     )
+    maximum = torch.finfo(torch.promote_types(query.dtype, torch.float32)).max
+    limit = math.sqrt(maximum) / max(query.shape[-1], value.shape[-1])
+    return float(largest.max()) < limit
 
 
 def _and_causal(mask: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
@@ -343,7 +350,7 @@ def check_mask(
             f"a floating attn_mask must be of the inputs' {query.dtype} or of float32, "
             f"got {attn_mask.dtype}"
         )
-    ones = attn_mask == 1
-    _checks.zeros_and_ones(
-        bool((ones | (attn_mask == 0)).all() and ones.any())
-    )
+    if not torch.compiler.is_compiling():  # this looks at the data
+        ones = attn_mask == 1
+        only = bool((ones | (attn_mask == 0)).all() and ones.any())
+        _checks.zeros_and_ones(only)

@@ -237,7 +237,8 @@ class MultiHeadAttention(nn.Module):
         is_causal
             Query i sees keys 0 … i; with a mask, both apply.
         return_weights
-            Also return the weights; without, a fused kernel runs and they are never stored.
+            Also return the weights; without, PyTorch's function runs, with a fused kernel where
+            one suits, which never stores them.
 
         Returns
         -------
@@ -441,13 +442,6 @@ class MultiHeadAttention(nn.Module):
             (*value.shape[:-2], self.num_heads, value.shape[-2], self.d_v),
         )
         if attn_mask is not None:
-            # Before anything else of the mask: three axes could mean two things.
-            if isinstance(attn_mask, Tensor) and (
-                attn_mask.ndim > 2 and attn_mask.ndim != len(scores_shape)
-            ):
-                raise ValueError(
-                    f"attn_mask must have shape (L, S) or all {len(scores_shape)} axes of "
-                    f"the scores {scores_shape}, got {tuple(attn_mask.shape)}: write "
-                    "mask[:, None] for a mask per batch entry, mask[None] for one per head"
-                )
+            if isinstance(attn_mask, Tensor):
+                _checks.layer_mask_shape(attn_mask.shape, scores_shape)
             check_mask(attn_mask, scores_shape, query)

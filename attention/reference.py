@@ -1,8 +1,8 @@
 r"""Attention in NumPy: one function for each equation of the book, readable before fast.
 
 All functions take any floating dtype and compute in at least float32. Shapes are written in the
-letters of PyTorch's documentation: L queries, S keys, E = d_k, Ev = d_v, H heads; ``...`` is any
-number of leading axes, which broadcast. A mask is boolean (True = may attend) or floating (added
+letters of the package: L queries, S keys, E = d_k, Ev = d_v, H heads; ``...`` is any number of
+leading axes, which broadcast. A mask is boolean (True = may attend) or floating (added
 to the scores; :math:`-\infty` masks), and may be a NumPy array or a CPU tensor of
 :mod:`attention.masks`.
 """
@@ -34,7 +34,7 @@ BoolArray = NDArray[np.bool_]
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
-    r"""Turn scores into weights that are positive and sum to one along an axis.
+    r"""Turn scores into weights: none negative, with sum one along an axis.
 
     .. math:: \softmax(x)_j = \frac{e^{x_j - m}}{\sum_{j'} e^{x_{j'} - m}}, \qquad
               m = \max_{j'} x_{j'}
@@ -440,7 +440,8 @@ def multi_head_attention(
     num_heads
         H, the number of query heads.
     attn_mask
-        Broadcasts to (..., H, L, S); see :func:`scaled_dot_product_attention`.
+        Shape (L, S), or all the axes of (..., H, L, S), of size 1 where it is the same for all;
+        see :func:`scaled_dot_product_attention`.
     num_kv_heads
         H_kv, which divides H: each key/value head serves H / H_kv consecutive query heads.
         None means H.
@@ -565,7 +566,7 @@ def _floating(name: str, x: ArrayLike) -> tuple[FloatArray, np.dtype[Any]]:
 def _shifted_exponentials(
     x: FloatArray, axis: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return exp(x - m) and m, the maximum along the axis, or 0 where that is not finite."""
+    """Return exp(x - m) and m, the maximum along the axis, or 0 where that is -inf."""
     if not x.ndim:
         raise TypeError("x must have at least one axis, got a single number")
     maximum = x.max(axis=axis, keepdims=True, initial=-np.inf)
@@ -663,6 +664,8 @@ def _check_multi_head(
             raise ValueError(
                 f"{name} must have shape {columns}, got {parameters[name].shape}"
             )
+    if attn_mask is not None:
+        _checks.layer_mask_shape(np.shape(attn_mask), scores_shape)
     _read_mask(attn_mask, scores_shape)
 
 
