@@ -3,6 +3,7 @@ r"""Attention in PyTorch: the function, a drop-in for PyTorch's own, with the we
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, overload
 
 import torch
@@ -139,7 +140,7 @@ def scaled_dot_product_attention(
         )
 
     if not return_weights and _fused_suits(
-        query, key, value, attn_mask, is_causal
+        query, key, value, attn_mask, is_causal, scale
     ):
         return _fused(
             query,
@@ -172,10 +173,10 @@ def _attention_weights(
 ) -> Tensor:
     """Return softmax(scale · Q Kᵀ + M) in the query's dtype, shape (..., L, S)."""
     dtype = torch.promote_types(query.dtype, torch.float32)
-    scores = (query.to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
-    scores = scores.expand(
-        scores_shape
-    )  # leading axes that the value alone has
+    with _no_autocast(query.device.type):
+        scores = (query.to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
+    # The value alone may have further leading axes.
+    scores = scores.expand(scores_shape)
     if mask is None:
         return torch.softmax(scores, dim=-1).to(query.dtype)
     allowed = _allowed(mask)
@@ -192,6 +193,13 @@ def _attention_weights(
         .masked_fill(~allowed, 0.0)
         .to(query.dtype)
     )
+
+
+def _no_autocast(device: str) -> AbstractContextManager[object]:
+    """Keep autocast from rounding the scores to half precision."""
+    if torch.amp.is_autocast_available(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def _fused(
@@ -219,10 +227,13 @@ def _fused(
             if mask.dtype == torch.bool
             else mask.masked_fill(empty, 0.0)
         )
-    # The kernels want four axes; with fewer, PyTorch falls back to slow steps.
-    missing = (None,) * (4 - query.ndim)
-    if missing and query.ndim == key.ndim == value.ndim:
-        query, key, value = query[missing], key[missing], value[missing]
+    # The kernels want the same leading axes, and four axes in all. With others
+    # PyTorch takes slow steps, and refuses a mask that is wider than the scores
+    # of query and key alone.
+    leading = (1,) * (4 - len(scores_shape)) + scores_shape[:-2]
+    query = query.expand(*leading, *query.shape[-2:])
+    key = key.expand(*leading, *key.shape[-2:])
+    value = value.expand(*leading, *value.shape[-2:])
     output = F.scaled_dot_product_attention(
         query, key, value, mask, dropout_p, is_causal, scale=scale
     )
@@ -236,6 +247,7 @@ def _fused_suits(
     value: Tensor,
     attn_mask: Tensor | None,
     is_causal: bool,
+    scale: float,
 ) -> bool:
     """Say whether PyTorch's kernels keep this function's promises for these inputs."""
     if 0 in (*query.shape, *key.shape, *value.shape):
@@ -255,7 +267,8 @@ def _fused_suits(
         [x.detach().abs().amax() for x in (query, key, value)]
     )
     maximum = torch.finfo(torch.promote_types(query.dtype, torch.float32)).max
-    limit = math.sqrt(maximum) / max(query.shape[-1], value.shape[-1])
+    width = max(query.shape[-1], value.shape[-1])
+    limit = math.sqrt(maximum / max(1.0, abs(scale))) / width
     return float(largest.max()) < limit
 
 

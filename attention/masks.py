@@ -271,11 +271,14 @@ def to_module_attn_mask(
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If the mask is not boolean, or a size no integer.
     ValueError
-        If it does not broadcast to (B, H, L, S).
+        If a size is negative, or the mask does not broadcast to (B, H, L, S).
     """
     _require_boolean(mask)
+    _checks.size(batch_size, "batch_size")
+    _checks.size(num_heads, "num_heads", least=1)
+    _checks.size(L, "L")
     S = mask.shape[-1] if mask.ndim else 0
     _checks.mask_shape(mask.shape, (batch_size, num_heads, L, S), "mask")
     if mask.ndim <= 2:

@@ -258,6 +258,7 @@ class MultiHeadAttention(nn.Module):
         key = query if key is None else key
         value = key if value is None else value
         self._check_inputs(query, key, value, attn_mask)
+        _checks.flag(is_causal, "is_causal")
 
         # project, then split: (..., L, d_model) -> (..., H, L, d_k)
         queries = split_heads(self.q_proj(query), self.num_heads)
@@ -428,8 +429,10 @@ class MultiHeadAttention(nn.Module):
                     f"{name} is on {x.device}, but the layer on {weight.device}"
                 )
             # Autocast lets inputs and parameters differ, and makes them meet.
+            device = x.device.type
             autocast = (
-                torch.is_autocast_enabled(x.device.type)
+                torch.amp.is_autocast_available(device)
+                and torch.is_autocast_enabled(device)
                 and x.is_floating_point()
             )
             if x.dtype != weight.dtype and not autocast:

@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import torch
 from cycler import cycler
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -82,11 +83,11 @@ def style(**settings: object) -> Iterator[None]:
 
 
 def heatmap(
-    weights: ArrayLike,
+    weights: ArrayLike | torch.Tensor,
     *,
     query_labels: Sequence[str] | None = None,
     key_labels: Sequence[str] | None = None,
-    mask: ArrayLike | None = None,
+    mask: ArrayLike | torch.Tensor | None = None,
     title: str | None = None,
     annotate: bool = False,
     vmin: float | None = 0.0,
@@ -100,7 +101,7 @@ def heatmap(
     Parameters
     ----------
     weights
-        Shape (L, S): row i belongs to query i, column j to key j. CPU tensors will do.
+        Shape (L, S): row i belongs to query i, column j to key j. A tensor will do, on any device.
     query_labels, key_labels
         Tick labels, for example tokens; positions where they are None.
     mask
@@ -130,7 +131,7 @@ def heatmap(
     ValueError
         If ``weights`` is not a matrix, or labels or mask do not fit it.
     """
-    matrix = np.asarray(weights, dtype=float)
+    matrix = np.asarray(_plain(weights), dtype=float)
     if matrix.ndim != 2:
         raise ValueError(
             f"weights must have shape (L, S), got {matrix.shape}: pick one head"
@@ -146,7 +147,7 @@ def heatmap(
     blocked = (
         np.zeros(matrix.shape, dtype=bool)
         if mask is None
-        else ~np.asarray(mask, dtype=bool)
+        else ~np.asarray(_plain(mask), dtype=bool)
     )
     if blocked.shape != matrix.shape:
         raise ValueError(
@@ -184,6 +185,13 @@ def heatmap(
     if colorbar:
         ax.figure.colorbar(image, ax=ax, shrink=0.8)
     return ax
+
+
+def _plain(x: ArrayLike | torch.Tensor) -> ArrayLike:
+    """Take a tensor out of its graph and off its device, so that NumPy can read it."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    return x.detach().to("cpu", torch.promote_types(x.dtype, torch.float32))
 
 
 def _label_axis(

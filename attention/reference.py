@@ -331,7 +331,8 @@ def dropout_mask(
     ValueError
         If ``dropout_p`` lies outside [0, 1).
     TypeError
-        If ``dropout_p`` is no number, or ``dtype`` is not floating.
+        If ``dropout_p`` is no number, ``rng`` no generator, or ``dtype`` not
+        floating.
 
     Notes
     -----
@@ -342,6 +343,10 @@ def dropout_mask(
     dtype = np.dtype(dtype)
     if not np.issubdtype(dtype, np.floating):
         raise TypeError(f"dtype must be floating, got {dtype}")
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng must be a numpy.random.Generator, got {type(rng).__name__}"
+        )
     return ((rng.random(shape) >= dropout_p) / (1.0 - dropout_p)).astype(dtype)
 
 
@@ -470,9 +475,11 @@ def multi_head_attention(
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
     arrays = {name: np.asarray(array) for name, array in parameters.items()}
-    _check_multi_head(
+    scores_shape = _check_multi_head(
         query, key, value, arrays, num_heads, num_kv_heads, attn_mask
     )
+    _checks.flag(is_causal, "is_causal")
+    _read_dropout(dropout_mask, scores_shape)
 
     # project, then split: (..., L, d_model) -> (..., H, L, d_k)
     queries = split_heads(_project(query, arrays, "Q"), num_heads)
@@ -530,13 +537,8 @@ class _Inputs:
             self.allowed = (
                 causal if self.allowed is None else self.allowed & causal
             )
-        self.dropout: FloatArray = np.ones((), dtype=self.query.dtype)
-        if dropout_mask is not None:
-            factors, _ = _floating("dropout_mask", dropout_mask)
-            _checks.mask_shape(
-                factors.shape, self.scores_shape, "dropout_mask"
-            )
-            self.dropout = factors.astype(self.query.dtype, copy=False)
+        factors = _read_dropout(dropout_mask, self.scores_shape)
+        self.dropout = factors.astype(self.query.dtype, copy=False)
 
     def weights(self) -> FloatArray:
         """Return P = softmax(scale · Q Kᵀ + M), shape (..., L, S)."""
@@ -573,7 +575,8 @@ def _shifted_exponentials(
     maximum = np.where(np.isneginf(maximum), 0, maximum).astype(
         x.dtype, copy=False
     )
-    return np.exp(x - maximum), maximum
+    with np.errstate(over="ignore"):  # a difference of -inf has exponential 0
+        return np.exp(x - maximum), maximum
 
 
 def _read_mask(
@@ -595,6 +598,17 @@ def _read_mask(
     return allowed, np.where(allowed, mask, 0)
 
 
+def _read_dropout(
+    dropout_mask: ArrayLike | None, scores_shape: tuple[int, ...]
+) -> FloatArray:
+    """Return the factors on the weights: a single 1 where there is no dropout."""
+    if dropout_mask is None:
+        return np.ones((), dtype=np.float32)
+    factors, _ = _floating("dropout_mask", dropout_mask)
+    _checks.mask_shape(factors.shape, scores_shape, "dropout_mask")
+    return factors
+
+
 def _check_multi_head(
     query: NDArray[Any],
     key: NDArray[Any],
@@ -603,8 +617,8 @@ def _check_multi_head(
     num_heads: int,
     num_kv_heads: int,
     attn_mask: ArrayLike | None,
-) -> None:
-    """Raise before anything is computed unless all widths, dtypes, heads and the mask fit."""
+) -> tuple[int, ...]:
+    """Raise before anything is computed unless all fits; return the scores' shape."""
     _checks.head_counts(num_heads, num_kv_heads)
     matrices, biases = ({f"{kind}_{name}" for name in "QKVO"} for kind in "Wb")
     missing, unknown = (
@@ -667,6 +681,7 @@ def _check_multi_head(
     if attn_mask is not None:
         _checks.layer_mask_shape(np.shape(attn_mask), scores_shape)
     _read_mask(attn_mask, scores_shape)
+    return scores_shape
 
 
 def _project(

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from implementations import NumPy, PyTorch
+from implementations import DEVICES, NumPy, PyTorch
 
+# The tensors are tiny, and the tests run in several processes: more threads only get in the way.
+torch.set_num_threads(1)
 
-# What is not there is left out, and test_devices.py says so once, rather than by a thousand skips.
-DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 NUMPY = pytest.param(NumPy(), id="numpy")
-WEIGHING = [pytest.param(PyTorch(d, gives_weights=True), id=f"torch weights {d}") for d in DEVICES]
-FUSED = [pytest.param(PyTorch(d, gives_weights=False), id=f"torch fused {d}") for d in DEVICES]
+WEIGHING = [
+    pytest.param(PyTorch(d, gives_weights=True), id=f"torch weights {d}")
+    for d in DEVICES
+]
+FUSED = [
+    pytest.param(PyTorch(d, gives_weights=False), id=f"torch fused {d}")
+    for d in DEVICES
+]
 
 
 @pytest.fixture(params=DEVICES)

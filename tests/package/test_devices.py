@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from conftest import DEVICES
+from implementations import DEVICES
 
 
 @pytest.mark.skipif(

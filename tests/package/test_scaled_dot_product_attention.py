@@ -10,13 +10,16 @@ import pytest
 import torch
 from implementations import NumPy, PyTorch, tolerance
 from numpy.typing import NDArray
-from oracle import loop_attention, numerical_gradients
+from oracle import directional_derivatives, loop_attention, numerical_gradients
 from torch.nn import functional as F
 
 from attention import functional, masks, reference
 
 Implementation = NumPy | PyTorch
-FINITE_DIFFERENCE = {"rtol": 1e-6, "atol": 1e-8}  # a hundred times the error of the differences
+FINITE_DIFFERENCE = {
+    "rtol": 1e-6,
+    "atol": 1e-8,
+}  # a hundred times the error of the differences
 
 # All sizes differ, so that no two axes can be taken for each other unnoticed.
 B, H, L, S, E, EV = 2, 3, 5, 7, 4, 6
@@ -44,7 +47,10 @@ def _one_empty_row(*shape: int) -> NDArray[np.bool_]:
 
 
 # name: (shape of query, of key, of value, what else is passed)
-CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+CASES: dict[
+    str,
+    tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]],
+] = {
     "2-D": ((L, E), (S, E), (S, EV), {}),
     "3-D": ((B, L, E), (B, S, E), (B, S, EV), {}),
     "4-D": ((B, H, L, E), (B, H, S, E), (B, H, S, EV), {}),
@@ -61,14 +67,25 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[s
         {"attn_mask": _bool(B, 1, L, S)},
     ),
     "all sizes equal": ((3, 3, 3, 3),) * 3 + ({},),
-    "all sizes equal, masked": ((3, 3, 3, 3),) * 3 + ({"attn_mask": _bool(3, 3)},),
+    "all sizes equal, masked": ((3, 3, 3, 3),) * 3
+    + ({"attn_mask": _bool(3, 3)},),
     "d_k = d_v": ((B, H, L, E), (B, H, S, E), (B, H, S, E), {}),
     "one of everything": ((1, 1, 1, 1),) * 3 + ({},),
     "one query": ((B, 1, E), (B, S, E), (B, S, EV), {}),
     "one key": ((B, L, E), (B, 1, E), (B, 1, EV), {}),
     "more queries than keys": ((B, S, E), (B, L, E), (B, L, EV), {}),
-    "boolean mask (L, S)": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _bool(L, S)}),
-    "boolean mask per entry": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _bool(B, L, S)}),
+    "boolean mask (L, S)": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _bool(L, S)},
+    ),
+    "boolean mask per entry": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _bool(B, L, S)},
+    ),
     "boolean mask per head": (
         (B, H, L, E),
         (B, H, S, E),
@@ -81,16 +98,36 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[s
         (B, H, S, E),
         {"attn_mask": _bool(B, 1, 1, S)},
     ),
-    "boolean mask (S,)": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _bool(S)}),
+    "boolean mask (S,)": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _bool(S)},
+    ),
     "boolean mask (L, 1)": (
         (B, L, E),
         (B, S, E),
         (B, S, EV),
         {"attn_mask": np.arange(L)[:, None] != 2},
     ),
-    "additive mask": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _additive(_bool(L, S))}),
-    "finite bias": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _bias(L, S)}),
-    "finite bias (L, 1)": ((B, L, E), (B, S, E), (B, S, EV), {"attn_mask": _bias(L, 1)}),
+    "additive mask": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _additive(_bool(L, S))},
+    ),
+    "finite bias": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _bias(L, S)},
+    ),
+    "finite bias (L, 1)": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, EV),
+        {"attn_mask": _bias(L, 1)},
+    ),
     "bias with -inf": (
         (B, H, L, E),
         (B, H, S, E),
@@ -123,7 +160,12 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[s
     ),
     "causal, L < S": ((B, L, E), (B, S, E), (B, S, EV), {"is_causal": True}),
     "causal, L > S": ((B, S, E), (B, L, E), (B, L, EV), {"is_causal": True}),
-    "causal, d_k = d_v": ((B, H, L, E), (B, H, S, E), (B, H, S, E), {"is_causal": True}),
+    "causal, d_k = d_v": (
+        (B, H, L, E),
+        (B, H, S, E),
+        (B, H, S, E),
+        {"is_causal": True},
+    ),
     "causal and boolean mask": (
         (B, H, L, E),
         (B, H, S, E),
@@ -171,10 +213,23 @@ def _expected(name: str) -> tuple[NDArray, NDArray]:
 
 
 @functools.cache
-def _expected_gradients(name: str) -> list[NDArray]:
+def _directions(name: str) -> list[list[NDArray]]:
+    """Return three random directions for each of query, key and value."""
+    rng = np.random.default_rng(1 + len(name))
+    return [
+        [rng.standard_normal(x.shape) for _ in range(3)]
+        for x in _arrays(name)[:3]
+    ]
+
+
+@functools.cache
+def _expected_derivatives(name: str) -> NDArray:
     *inputs, grad_output = _arrays(name)
-    return numerical_gradients(
-        lambda *x: loop_attention(*x, **CASES[name][3])[0], inputs, grad_output
+    return directional_derivatives(
+        lambda *x: loop_attention(*x, **CASES[name][3])[0],
+        inputs,
+        grad_output,
+        _directions(name),
     )
 
 
@@ -185,10 +240,14 @@ def test_output_and_weights_are_those_of_a_loop_over_queries(
     *inputs, _ = _arrays(name)
     output, weights = implementation.attend(*inputs, **CASES[name][3])
     expected_output, expected_weights = _expected(name)
-    np.testing.assert_allclose(output, expected_output, **tolerance(np.float64))
+    np.testing.assert_allclose(
+        output, expected_output, **tolerance(np.float64)
+    )
     assert output.shape == expected_output.shape
     if weights is not None:
-        np.testing.assert_allclose(weights, expected_weights, **tolerance(np.float64))
+        np.testing.assert_allclose(
+            weights, expected_weights, **tolerance(np.float64)
+        )
         assert weights.shape == expected_weights.shape
 
 
@@ -197,43 +256,64 @@ def test_gradients_are_those_of_finite_differences_of_the_loop(
     implementation: Implementation, name: str
 ) -> None:
     *inputs, grad_output = _arrays(name)
-    gradients = implementation.gradients(grad_output, *inputs, **CASES[name][3])
-    for which, gradient, x, expected in zip(
-        ("query", "key", "value"), gradients, inputs, _expected_gradients(name), strict=True
-    ):
-        assert gradient.shape == x.shape
-        np.testing.assert_allclose(gradient, expected, err_msg=which, **FINITE_DIFFERENCE)
+    gradients = implementation.gradients(
+        grad_output, *inputs, **CASES[name][3]
+    )
+    for i, which in enumerate(("query", "key", "value")):
+        assert gradients[i].shape == inputs[i].shape
+        along = [
+            (gradients[i] * direction).sum()
+            for direction in _directions(name)[i]
+        ]
+        np.testing.assert_allclose(
+            along,
+            _expected_derivatives(name)[i],
+            err_msg=which,
+            **FINITE_DIFFERENCE,
+        )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_float32_differs_from_float64_by_rounding_alone(
     implementation: Implementation, name: str
 ) -> None:
-    options = dict(CASES[name][3])
-    arrays = [x.astype(np.float32) for x in _arrays(name)]
-    if options.get("attn_mask") is not None and options["attn_mask"].dtype != bool:
-        options["attn_mask"] = options["attn_mask"].astype(np.float32)
-    *inputs, grad_output = arrays
-    output, weights = implementation.attend(*inputs, **options)
-    expected_output, expected_weights = loop_attention(*inputs, **options)
-    assert output.dtype == np.float32
-    np.testing.assert_allclose(output, expected_output, **tolerance(np.float32))
-    if weights is not None:
-        assert weights.dtype == np.float32
-        np.testing.assert_allclose(weights, expected_weights, **tolerance(np.float32))
-    for gradient, expected in zip(
-        implementation.gradients(grad_output, *inputs, **options),
-        _expected_gradients(name),
-        strict=True,
+    options, options32 = dict(CASES[name][3]), dict(CASES[name][3])
+    if (
+        options.get("attn_mask") is not None
+        and options["attn_mask"].dtype != bool
     ):
-        assert gradient.dtype == np.float32
-        np.testing.assert_allclose(gradient, expected, **tolerance(np.float32))
+        options32["attn_mask"] = options["attn_mask"].astype(np.float32)
+    *inputs, grad_output = _arrays(name)
+    *inputs32, grad_output32 = (x.astype(np.float32) for x in _arrays(name))
+    pairs = zip(
+        (
+            *implementation.attend(*inputs32, **options32),
+            *implementation.gradients(grad_output32, *inputs32, **options32),
+        ),
+        (
+            *implementation.attend(*inputs, **options),
+            *implementation.gradients(grad_output, *inputs, **options),
+        ),
+        strict=True,
+    )
+    for single, double in pairs:
+        if single is not None:
+            assert single.dtype == np.float32
+            np.testing.assert_allclose(single, double, **tolerance(np.float32))
 
 
 def _inputs(
-    rng: np.random.Generator, dtype: Any = np.float64, d_v: int = EV, leading: tuple = (B, H)
+    rng: np.random.Generator,
+    dtype: Any = np.float64,
+    d_v: int = EV,
+    leading: tuple = (B, H),
 ) -> list[NDArray]:
-    shapes = ((*leading, L, E), (*leading, S, E), (*leading, S, d_v), (*leading, L, d_v))
+    shapes = (
+        (*leading, L, E),
+        (*leading, S, E),
+        (*leading, S, d_v),
+        (*leading, L, d_v),
+    )
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
@@ -258,7 +338,9 @@ def test_equal_scores_give_the_plain_average(
     np.testing.assert_allclose(output, expected, **tolerance(np.float64))
 
 
-def test_the_scale_is_the_root_of_the_keys_width(implementation: Implementation) -> None:
+def test_the_scale_is_the_root_of_the_keys_width(
+    implementation: Implementation,
+) -> None:
     # One key scores ln 3 after division by sqrt(16), the other 0: weights 3/4 and 1/4 exactly.
     query = np.ones((1, 16))
     key = np.stack([np.full(16, np.log(3) / 4), np.zeros(16)])
@@ -282,7 +364,9 @@ def test_the_same_order_of_keys_and_values_does_not_matter(
     query, key, value, _ = _inputs(rng)
     order = rng.permutation(S)
     before, _ = implementation.attend(query, key, value)
-    after, _ = implementation.attend(query, key[..., order, :], value[..., order, :])
+    after, _ = implementation.attend(
+        query, key[..., order, :], value[..., order, :]
+    )
     np.testing.assert_allclose(after, before, **tolerance(np.float64))
 
 
@@ -347,22 +431,30 @@ def test_a_bias_that_holds_a_one_among_others_is_added(
     bias = np.where(_bool(L, S), 1.0, 0.0)
     bias[0, 0] = 0.5
     output, _ = implementation.attend(*inputs, bias)
-    np.testing.assert_allclose(output, loop_attention(*inputs, bias)[0], **tolerance(np.float64))
+    np.testing.assert_allclose(
+        output, loop_attention(*inputs, bias)[0], **tolerance(np.float64)
+    )
 
 
 def test_the_same_constant_added_to_a_row_of_scores_changes_nothing(
     implementation: Implementation, rng: np.random.Generator
 ) -> None:
     *inputs, _ = _inputs(rng)
-    output, _ = implementation.attend(*inputs, rng.standard_normal((L, 1)) * 100)
-    np.testing.assert_allclose(output, implementation.attend(*inputs)[0], rtol=1e-11, atol=1e-12)
+    output, _ = implementation.attend(
+        *inputs, rng.standard_normal((L, 1)) * 100
+    )
+    np.testing.assert_allclose(
+        output, implementation.attend(*inputs)[0], rtol=1e-11, atol=1e-12
+    )
 
 
 def test_causal_means_the_upper_left_corner_whatever_the_lengths(
     weighing: Implementation, rng: np.random.Generator
 ) -> None:
     for queries, keys in ((2, 4), (4, 2), (3, 3)):
-        query, key, value = (rng.standard_normal((n, E)) for n in (queries, keys, keys))
+        query, key, value = (
+            rng.standard_normal((n, E)) for n in (queries, keys, keys)
+        )
         _, weights = weighing.attend(query, key, value, is_causal=True)
         for i in range(queries):
             seen = [j for j in range(keys) if weights[i, j] > 0]
@@ -405,8 +497,14 @@ EMPTY = {
     "boolean": (_one_empty_row(L, S), False),
     "additive": (_additive(_one_empty_row(L, S)), False),
     "boolean beside causal": (_one_empty_row(B, 1, L, S), True),
-    "padding on the left beside causal": (np.broadcast_to(np.arange(S) >= 2, (B, 1, 1, S)), True),
-    "a bias of -inf alone in a row": (_bias(L, S) + _additive(_one_empty_row(L, S)), False),
+    "padding on the left beside causal": (
+        np.broadcast_to(np.arange(S) >= 2, (B, 1, 1, S)),
+        True,
+    ),
+    "a bias of -inf alone in a row": (
+        _bias(L, S) + _additive(_one_empty_row(L, S)),
+        False,
+    ),
 }
 
 
@@ -421,7 +519,11 @@ def _rows_left_empty(mask: NDArray, is_causal: bool) -> NDArray[np.bool_]:
 @pytest.mark.parametrize("d_v", [E, EV])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 def test_a_query_that_may_attend_to_nothing_gets_exactly_zero_and_passes_on_no_gradient(
-    implementation: Implementation, rng: np.random.Generator, name: str, d_v: int, dtype: Any
+    implementation: Implementation,
+    rng: np.random.Generator,
+    name: str,
+    d_v: int,
+    dtype: Any,
 ) -> None:
     mask, is_causal = EMPTY[name]
     empty = _rows_left_empty(mask, is_causal)
@@ -436,12 +538,16 @@ def test_a_query_that_may_attend_to_nothing_gets_exactly_zero_and_passes_on_no_g
         assert (weights[empty] == 0).all()
 
     # its own gradient is zero ...
-    gradients = implementation.gradients(grad_output, *inputs, mask, is_causal=is_causal)
+    gradients = implementation.gradients(
+        grad_output, *inputs, mask, is_causal=is_causal, anomalies=True
+    )
     assert all(np.isfinite(gradient).all() for gradient in gradients)
     assert (gradients[0][empty] == 0).all()
     # ... and what arrives at it reaches no key or value
     only_there = np.where(empty[..., None], grad_output, 0).astype(dtype)
-    for gradient in implementation.gradients(only_there, *inputs, mask, is_causal=is_causal):
+    for gradient in implementation.gradients(
+        only_there, *inputs, mask, is_causal=is_causal
+    ):
         assert (gradient == 0).all()
 
 
@@ -463,7 +569,8 @@ def _masked_tail(kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["boolean", "additive", "causal", "causal and boolean", "empty row"]
+    "kind",
+    ["boolean", "additive", "causal", "causal and boolean", "empty row"],
 )
 @pytest.mark.parametrize("d_v", [E, EV])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
@@ -477,11 +584,19 @@ def test_a_masked_key_or_value_cannot_change_output_or_gradients(
     huge: str,
 ) -> None:
     largest = float(np.finfo(dtype).max)
-    hidden = {"max": largest, "-max": -largest, "sqrt(max)": largest**0.5, "1e4": 1e4}[huge]
+    hidden = {
+        "max": largest,
+        "-max": -largest,
+        "sqrt(max)": largest**0.5,
+        "1e4": 1e4,
+    }[huge]
     query, key, value, grad_output = _inputs(rng, dtype, d_v)
     key[..., -2:, :] = value[..., -2:, :] = 0
     options = _masked_tail(kind)
-    if options.get("attn_mask") is not None and options["attn_mask"].dtype != bool:
+    if (
+        options.get("attn_mask") is not None
+        and options["attn_mask"].dtype != bool
+    ):
         options["attn_mask"] = options["attn_mask"].astype(dtype)
     before = (
         implementation.attend(query, key, value, **options)[0],
@@ -489,32 +604,53 @@ def test_a_masked_key_or_value_cannot_change_output_or_gradients(
     )
     key[..., -2:, :] = hidden
     value[..., -2:, :] = -hidden
-    key[..., -1, ::2] *= -1  # opposite signs: inf - inf where a product overflows
+    key[
+        ..., -1, ::2
+    ] *= -1  # opposite signs: inf - inf where a product overflows
     after = (
         implementation.attend(query, key, value, **options)[0],
         *implementation.gradients(grad_output, query, key, value, **options),
     )
-    for which, x, y in zip(("output", "query", "key", "value"), before, after, strict=True):
+    for which, x, y in zip(
+        ("output", "query", "key", "value"), before, after, strict=True
+    ):
         np.testing.assert_allclose(y, x, err_msg=which, **tolerance(dtype))
     for gradient in after[2:]:
         assert (gradient[..., -2:, :] == 0).all()
 
 
-def test_a_masked_key_cannot_matter_under_a_large_scale_either(
-    implementation: Implementation, rng: np.random.Generator
+# factors on the query and on the keys that are seen, what is hidden, and the scale
+OVERFLOWS = {
+    "product": (1e20, 1e-20, 1e20, None),
+    "scaled product": (1.0, 1e-22, 1e17, 1e22),
+}
+
+
+@pytest.mark.parametrize("d_v", [E, EV])
+@pytest.mark.parametrize("which", OVERFLOWS)
+def test_a_masked_score_may_overflow_though_no_input_is_near_the_largest_number(
+    implementation: Implementation,
+    rng: np.random.Generator,
+    which: str,
+    d_v: int,
 ) -> None:
-    query, key, value, grad_output = _inputs(rng, np.float32, E)
-    seen = np.arange(S) < S - 2
-    query, small = query * np.float32(1e-3), key.copy()
-    key[..., -2:, :] = 1e17
-    small[..., -2:, :] = 0
-    options = {"attn_mask": seen, "scale": 1e26}
-    query *= np.float32(1e-23)
+    of_query, of_key, hidden, scale = OVERFLOWS[which]
+    query, key, value, grad_output = _inputs(rng, np.float32, d_v)
+    query *= np.float32(of_query)
+    key *= np.float32(of_key)
+    filled = key.copy()
+    filled[..., -2:, :] = hidden
+    mask = np.tile(np.arange(S) < S - 2, (L, 1))
+    options = {"attn_mask": mask, "scale": scale}
     np.testing.assert_allclose(
-        implementation.attend(query * np.float32(1), key, value, **options)[0],
-        implementation.attend(query * np.float32(1), small, value, **options)[0],
+        implementation.attend(query, filled, value, **options)[0],
+        implementation.attend(query, key, value, **options)[0],
         **tolerance(np.float32),
     )
+    gradients = implementation.gradients(
+        grad_output, query, filled, value, **options
+    )
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
 # --- numbers far from 1
@@ -534,7 +670,9 @@ def test_scores_up_to_ten_thousand_give_no_nan_in_output_or_gradients(
     np.testing.assert_allclose(output[2], [0.5, 0.5], rtol=1e-6)
     low = implementation.attend(-query[:1], np.full_like(key, size), value)[0]
     np.testing.assert_allclose(low, [[0.5, 0.5]], rtol=1e-6)
-    gradients = implementation.gradients(np.ones((3, 2), dtype=dtype), query, key, value)
+    gradients = implementation.gradients(
+        np.ones((3, 2), dtype=dtype), query, key, value
+    )
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
@@ -543,9 +681,14 @@ def test_rows_whose_scores_lie_far_apart_do_not_disturb_each_other(
 ) -> None:
     query, key, value, _ = _inputs(rng)
     offset = np.array([0.0, 1e4, -1e4, 800.0, -800.0])[:, None]
-    output, _ = implementation.attend(query, key, value, np.broadcast_to(offset, (L, S)).copy())
+    output, _ = implementation.attend(
+        query, key, value, np.broadcast_to(offset, (L, S)).copy()
+    )
     np.testing.assert_allclose(
-        output, implementation.attend(query, key, value)[0], rtol=1e-9, atol=1e-10
+        output,
+        implementation.attend(query, key, value)[0],
+        rtol=1e-9,
+        atol=1e-10,
     )
 
 
@@ -574,7 +717,9 @@ def test_sizes_of_zero_give_zeros_of_the_right_shape(
     if mask is not None:
         given = np.ones((queries, keys), dtype=bool)
         given = given if mask == "boolean" else _additive(given)
-    output, weights = implementation.attend(query, key, value, given, is_causal=is_causal)
+    output, weights = implementation.attend(
+        query, key, value, given, is_causal=is_causal
+    )
     assert output.shape == (batch, H, queries, width)
     assert weights is None or weights.shape == (batch, H, queries, keys)
     if not keys:
@@ -604,7 +749,9 @@ def test_numpy_takes_views_of_any_layout(rng: np.random.Generator) -> None:
     actual = reference.scaled_dot_product_attention(*map(_strided, inputs))
     for x, y in zip(actual, expected, strict=True):
         np.testing.assert_allclose(x, y, **tolerance(np.float64))
-    expanded = [np.broadcast_to(x[:1], x.shape) for x in inputs]  # stride 0 along the batch
+    expanded = [
+        np.broadcast_to(x[:1], x.shape) for x in inputs
+    ]  # stride 0 along the batch
     _, weights = reference.scaled_dot_product_attention(*expanded)
     np.testing.assert_allclose(weights[1], weights[0])
     reference.scaled_dot_product_attention_backward(grad_output, *expanded)
@@ -615,8 +762,12 @@ def test_numpy_takes_views_of_any_layout(rng: np.random.Generator) -> None:
 def test_torch_takes_views_of_any_layout(
     rng: np.random.Generator, device: str, return_weights: bool, masked: bool
 ) -> None:
-    *arrays, grad = (torch.tensor(x, device=device) for x in _inputs(rng, d_v=E))
-    mask = torch.tensor(_one_empty_row(L, S), device=device) if masked else None
+    *arrays, grad = (
+        torch.tensor(x, device=device) for x in _inputs(rng, d_v=E)
+    )
+    mask = (
+        torch.tensor(_one_empty_row(L, S), device=device) if masked else None
+    )
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
         result = functional.scaled_dot_product_attention(
@@ -628,17 +779,27 @@ def test_torch_takes_views_of_any_layout(
     leaves = [x.clone().requires_grad_() for x in arrays]
     expected = run(*leaves)
     layouts = {
-        "heads behind positions": [x.transpose(1, 2).contiguous().transpose(1, 2) for x in arrays],
-        "width in front": [x.transpose(-1, 0).contiguous().transpose(-1, 0) for x in arrays],
-        "every second number": [x.repeat_interleave(2, -1)[..., ::2] for x in arrays],
+        "heads behind positions": [
+            x.transpose(1, 2).contiguous().transpose(1, 2) for x in arrays
+        ],
+        "width in front": [
+            x.transpose(-1, 0).contiguous().transpose(-1, 0) for x in arrays
+        ],
+        "every second number": [
+            x.repeat_interleave(2, -1)[..., ::2] for x in arrays
+        ],
     }
     for name, tensors in layouts.items():
         assert not any(x.is_contiguous() for x in tensors)
         actual = run(*(x.requires_grad_() for x in tensors))
         for x, y in zip(actual, expected, strict=True):
-            torch.testing.assert_close(x, y, msg=name, **tolerance(torch.float64))
+            torch.testing.assert_close(
+                x, y, msg=name, **tolerance(torch.float64)
+            )
 
-    expanded = [x[:1].expand_as(x).requires_grad_() for x in arrays]  # stride 0 along the batch
+    expanded = [
+        x[:1].expand_as(x).requires_grad_() for x in arrays
+    ]  # stride 0 along the batch
     copied = [x.detach().clone().requires_grad_() for x in expanded]
     for x, y in zip(run(*expanded), run(*copied), strict=True):
         torch.testing.assert_close(x, y, **tolerance(torch.float64))
@@ -650,7 +811,8 @@ def test_an_expanded_mask_equals_its_copy(
     *inputs, _ = _inputs(rng, d_v=E)
     mask = np.broadcast_to(_one_empty_row(L, S), (B, H, L, S))
     np.testing.assert_allclose(
-        implementation.attend(*inputs, mask)[0], implementation.attend(*inputs, mask.copy())[0]
+        implementation.attend(*inputs, mask)[0],
+        implementation.attend(*inputs, mask.copy())[0],
     )
 
 
@@ -658,11 +820,17 @@ def test_an_expanded_mask_equals_its_copy(
 @pytest.mark.parametrize("additive", [False, True])
 @pytest.mark.parametrize("return_weights", [False, True])
 def test_torch_changes_none_of_its_inputs(
-    rng: np.random.Generator, device: str, return_weights: bool, additive: bool, is_causal: bool
+    rng: np.random.Generator,
+    device: str,
+    return_weights: bool,
+    additive: bool,
+    is_causal: bool,
 ) -> None:
     *tensors, _ = (torch.tensor(x, device=device) for x in _inputs(rng, d_v=E))
     mask = _one_empty_row(L, S)
-    tensors.append(torch.tensor(_additive(mask) if additive else mask, device=device))
+    tensors.append(
+        torch.tensor(_additive(mask) if additive else mask, device=device)
+    )
     copies = [x.clone() for x in tensors]
     versions = [x._version for x in tensors]
     functional.scaled_dot_product_attention(
@@ -674,7 +842,9 @@ def test_torch_changes_none_of_its_inputs(
 
 
 @pytest.mark.parametrize("additive", [False, True])
-def test_numpy_changes_none_of_its_inputs(rng: np.random.Generator, additive: bool) -> None:
+def test_numpy_changes_none_of_its_inputs(
+    rng: np.random.Generator, additive: bool
+) -> None:
     *inputs, grad_output = _inputs(rng)
     mask = _one_empty_row(L, S)
     mask = _additive(mask) if additive else mask
@@ -683,10 +853,14 @@ def test_numpy_changes_none_of_its_inputs(rng: np.random.Generator, additive: bo
         array.flags.writeable = False  # NumPy itself refuses to write
     options: dict[str, Any] = {"is_causal": True, "dropout_mask": dropped}
     reference.scaled_dot_product_attention(*inputs, mask, **options)
-    reference.scaled_dot_product_attention_backward(grad_output, *inputs, mask, **options)
+    reference.scaled_dot_product_attention_backward(
+        grad_output, *inputs, mask, **options
+    )
 
 
-def test_numpy_takes_the_tensors_of_the_masks_module(rng: np.random.Generator) -> None:
+def test_numpy_takes_the_tensors_of_the_masks_module(
+    rng: np.random.Generator,
+) -> None:
     *inputs, _ = _inputs(rng)
     mask = masks.sliding_window(L, S, left=2)
     np.testing.assert_array_equal(
@@ -698,14 +872,18 @@ def test_numpy_takes_the_tensors_of_the_masks_module(rng: np.random.Generator) -
 # --- the hand-written backward
 
 
-def test_backward_with_dropout_is_that_of_finite_differences(rng: np.random.Generator) -> None:
+def test_backward_with_dropout_is_that_of_finite_differences(
+    rng: np.random.Generator,
+) -> None:
     *inputs, grad_output = _inputs(rng, leading=(2,))
     options: dict[str, Any] = {
         "attn_mask": _one_empty_row(L, S),
         "is_causal": True,
         "dropout_mask": reference.dropout_mask((2, L, S), 0.4, rng),
     }
-    gradients = reference.scaled_dot_product_attention_backward(grad_output, *inputs, **options)
+    gradients = reference.scaled_dot_product_attention_backward(
+        grad_output, *inputs, **options
+    )
     expected = numerical_gradients(
         lambda *x: loop_attention(*x, **options)[0], inputs, grad_output
     )
@@ -713,7 +891,9 @@ def test_backward_with_dropout_is_that_of_finite_differences(rng: np.random.Gene
         np.testing.assert_allclose(gradient, numerical, **FINITE_DIFFERENCE)
 
 
-def test_backward_takes_a_dropout_mask_that_broadcasts(rng: np.random.Generator) -> None:
+def test_backward_takes_a_dropout_mask_that_broadcasts(
+    rng: np.random.Generator,
+) -> None:
     *inputs, grad_output = _inputs(rng)
     dropped = reference.dropout_mask((L, S), 0.4, rng)
     broadcast = np.broadcast_to(dropped, (B, H, L, S)).copy()
@@ -729,28 +909,40 @@ def test_backward_takes_a_dropout_mask_that_broadcasts(rng: np.random.Generator)
         np.testing.assert_array_equal(x, y)
 
 
-def test_backward_equals_autograd_through_pytorchs_own_function(rng: np.random.Generator) -> None:
+def test_backward_equals_autograd_through_pytorchs_own_function(
+    rng: np.random.Generator,
+) -> None:
     *inputs, grad_output = _inputs(rng)
     tensors = [torch.tensor(x, requires_grad=True) for x in inputs]
     mask = _bool(L, S)
     F.scaled_dot_product_attention(*tensors, torch.tensor(mask)).backward(
         torch.tensor(grad_output)
     )
-    gradients = reference.scaled_dot_product_attention_backward(grad_output, *inputs, mask)
+    gradients = reference.scaled_dot_product_attention_backward(
+        grad_output, *inputs, mask
+    )
     for gradient, x in zip(gradients, tensors, strict=True):
-        np.testing.assert_allclose(gradient, x.grad.numpy(), **tolerance(np.float64))
+        np.testing.assert_allclose(
+            gradient, x.grad.numpy(), **tolerance(np.float64)
+        )
 
 
-def test_backward_in_half_precision_is_computed_in_float32(rng: np.random.Generator) -> None:
+def test_backward_in_half_precision_is_computed_in_float32(
+    rng: np.random.Generator,
+) -> None:
     *inputs, grad_output = _inputs(rng, np.float16)
-    gradients = reference.scaled_dot_product_attention_backward(grad_output, *inputs)
+    gradients = reference.scaled_dot_product_attention_backward(
+        grad_output, *inputs
+    )
     expected = reference.scaled_dot_product_attention_backward(
         *(x.astype(np.float64) for x in (grad_output, *inputs))
     )
     for gradient, exact in zip(gradients, expected, strict=True):
         assert gradient.dtype == np.float16
         # one rounding to half precision, relative error at most 2^-11, and what float32 adds
-        np.testing.assert_allclose(gradient, exact, rtol=2**-11 * 1.01, atol=1e-6)
+        np.testing.assert_allclose(
+            gradient, exact, rtol=2**-11 * 1.01, atol=1e-6
+        )
 
 
 # --- as PyTorch's own
@@ -760,7 +952,9 @@ GRID_MASKS = ["none", "boolean", "additive", "bias", "padding"]
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+)
 @pytest.mark.parametrize("enable_gqa", [False, True])
 @pytest.mark.parametrize("kind", GRID_MASKS)
 def test_equal_to_pytorchs_function_forward_and_gradient(
@@ -781,29 +975,47 @@ def test_equal_to_pytorchs_function_forward_and_gradient(
     }[kind]
     mask = None if mask is None else mask.to(device)
     for d_v in (E, EV):
-        for is_causal in (False, True) if mask is None else (False,):  # PyTorch takes not both
+        for is_causal in (
+            (False, True) if mask is None else (False,)
+        ):  # PyTorch takes not both
             for scale in (None, 0.7):
-                shapes = ((B, heads, L, E), (B, kv_heads, S, E), (B, kv_heads, S, d_v))
+                shapes = (
+                    (B, heads, L, E),
+                    (B, kv_heads, S, E),
+                    (B, kv_heads, S, d_v),
+                )
                 ours, theirs = (
                     [
                         torch.tensor(x).to(device, dtype).requires_grad_()
-                        for x in map(np.random.default_rng(3).standard_normal, shapes)
+                        for x in map(
+                            np.random.default_rng(3).standard_normal, shapes
+                        )
                     ]
                     for _ in range(2)
                 )
-                grad = torch.tensor(rng.standard_normal((B, heads, L, d_v))).to(device, dtype)
+                grad = torch.tensor(
+                    rng.standard_normal((B, heads, L, d_v))
+                ).to(device, dtype)
                 args = (mask, 0.0, is_causal, scale, enable_gqa)
                 result = functional.scaled_dot_product_attention(
                     *ours, *args, return_weights=return_weights
                 )
                 output = result[0] if return_weights else result
                 expected = F.scaled_dot_product_attention(
-                    *theirs, mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa
+                    *theirs,
+                    mask,
+                    0.0,
+                    is_causal,
+                    scale=scale,
+                    enable_gqa=enable_gqa,
                 )
                 # In half precision two right answers differ by a few roundings of numbers
                 # up to 8, here and there of a sum of six heads' gradients.
                 close = (
-                    {"rtol": 4 * torch.finfo(dtype).eps, "atol": 8 * torch.finfo(dtype).eps}
+                    {
+                        "rtol": 4 * torch.finfo(dtype).eps,
+                        "atol": 8 * torch.finfo(dtype).eps,
+                    }
                     if dtype in (torch.float16, torch.bfloat16)
                     else tolerance(dtype)
                 )
@@ -816,8 +1028,14 @@ def test_equal_to_pytorchs_function_forward_and_gradient(
 
 def test_positional_arguments_stand_in_pytorchs_order() -> None:
     torch.manual_seed(0)
-    query, key, value = torch.randn(B, 4, L, E), torch.randn(B, 2, S, E), torch.randn(B, 2, S, EV)
-    ours = functional.scaled_dot_product_attention(query, key, value, None, 0.0, True, 0.3, True)
+    query, key, value = (
+        torch.randn(B, 4, L, E),
+        torch.randn(B, 2, S, E),
+        torch.randn(B, 2, S, EV),
+    )
+    ours = functional.scaled_dot_product_attention(
+        query, key, value, None, 0.0, True, 0.3, True
+    )
     theirs = F.scaled_dot_product_attention(
         query, key, value, None, 0.0, True, scale=0.3, enable_gqa=True
     )
@@ -825,11 +1043,17 @@ def test_positional_arguments_stand_in_pytorchs_order() -> None:
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
-def test_the_gradient_of_a_learned_bias_is_pytorchs(device: str, return_weights: bool) -> None:
+def test_the_gradient_of_a_learned_bias_is_pytorchs(
+    device: str, return_weights: bool
+) -> None:
     torch.manual_seed(0)
-    tensors = [torch.randn(B, H, n, E, device=device, dtype=torch.float64) for n in (L, S, S)]
+    tensors = [
+        torch.randn(B, H, n, E, device=device, dtype=torch.float64)
+        for n in (L, S, S)
+    ]
     ours, theirs = (
-        torch.tensor(_bias(H, L, S), device=device, requires_grad=True) for _ in range(2)
+        torch.tensor(_bias(H, L, S), device=device, requires_grad=True)
+        for _ in range(2)
     )
     result = functional.scaled_dot_product_attention(
         *tensors, ours, return_weights=return_weights
@@ -845,7 +1069,10 @@ def test_the_gradient_of_a_learned_bias_is_finite_where_a_row_is_empty(
     device: str, return_weights: bool
 ) -> None:
     torch.manual_seed(0)
-    tensors = [torch.randn(B, H, n, E, device=device, dtype=torch.float64) for n in (L, S, S)]
+    tensors = [
+        torch.randn(B, H, n, E, device=device, dtype=torch.float64)
+        for n in (L, S, S)
+    ]
     bias = torch.tensor(_bias(L, S), device=device, requires_grad=True)
     allowed = torch.tensor(_one_empty_row(L, S), device=device)
     mask = bias.masked_fill(~allowed, float("-inf"))
@@ -862,19 +1089,25 @@ def test_the_gradient_of_a_learned_bias_is_finite_where_a_row_is_empty(
 
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("kind", ["none", "boolean", "empty row", "bias"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+)
 def test_the_output_is_the_same_with_and_without_the_weights(
     device: str, dtype: torch.dtype, kind: str, is_causal: bool
 ) -> None:
     torch.manual_seed(0)
-    tensors = [torch.randn(B, H, n, E, device=device).to(dtype) for n in (L, S, S)]
+    tensors = [
+        torch.randn(B, H, n, E, device=device).to(dtype) for n in (L, S, S)
+    ]
     mask = {
         "none": None,
         "boolean": torch.tensor(_bool(L, S), device=device),
         "empty row": torch.tensor(_one_empty_row(B, 1, L, S), device=device),
         "bias": torch.tensor(_bias(L, S), device=device).to(dtype),
     }[kind]
-    fused = functional.scaled_dot_product_attention(*tensors, mask, is_causal=is_causal)
+    fused = functional.scaled_dot_product_attention(
+        *tensors, mask, is_causal=is_causal
+    )
     output, weights = functional.scaled_dot_product_attention(
         *tensors, mask, is_causal=is_causal, return_weights=True
     )
@@ -897,21 +1130,36 @@ def test_without_the_weights_pytorchs_own_function_does_the_work(
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
     tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
-    for mask in (None, torch.tensor(_one_empty_row(L, S)), torch.tensor(_bias(L, S)).float()):
+    for mask in (
+        None,
+        torch.tensor(_one_empty_row(L, S)),
+        torch.tensor(_bias(L, S)).float(),
+    ):
         for is_causal in (False, True):
-            functional.scaled_dot_product_attention(*tensors, mask, is_causal=is_causal)
+            functional.scaled_dot_product_attention(
+                *tensors, mask, is_causal=is_causal
+            )
     assert len(calls) == 6
     functional.scaled_dot_product_attention(*tensors, return_weights=True)
     assert len(calls) == 6
 
 
-@pytest.mark.parametrize("kind", ["none", "boolean", "empty row", "bias", "causal"])
+@pytest.mark.parametrize(
+    "kind", ["none", "boolean", "empty row", "bias", "causal"]
+)
 @pytest.mark.parametrize("return_weights", [False, True])
-def test_gradcheck_and_gradgradcheck(device: str, return_weights: bool, kind: str) -> None:
+def test_gradcheck_and_gradgradcheck(
+    device: str, return_weights: bool, kind: str
+) -> None:
     torch.manual_seed(0)
-    shapes = ((2, 2, 3), (2, 4, 3), (2, 4, 2))  # d_v differs: no kernel without second gradient
+    shapes = (
+        (2, 2, 3),
+        (2, 4, 3),
+        (2, 4, 2),
+    )  # d_v differs: no kernel without second gradient
     tensors = [
-        torch.randn(s, dtype=torch.float64, device=device, requires_grad=True) for s in shapes
+        torch.randn(s, dtype=torch.float64, device=device, requires_grad=True)
+        for s in shapes
     ]
     mask = {
         "none": None,
@@ -927,7 +1175,7 @@ def test_gradcheck_and_gradgradcheck(device: str, return_weights: bool, kind: st
         )
 
     assert torch.autograd.gradcheck(attend, tensors)
-    assert torch.autograd.gradgradcheck(attend, tensors)
+    assert torch.autograd.gradgradcheck(attend, tensors, fast_mode=True)
 
 
 @pytest.mark.parametrize("kind", ["boolean", "empty row", "causal"])
@@ -935,25 +1183,37 @@ def test_weights_carry_a_gradient_of_their_own(device: str, kind: str) -> None:
     """A loss on the weights reaches query and key, and no value."""
     torch.manual_seed(0)
     tensors = [
-        torch.randn(2, n, w, dtype=torch.float64, device=device, requires_grad=True)
+        torch.randn(
+            2, n, w, dtype=torch.float64, device=device, requires_grad=True
+        )
         for n, w in ((L, E), (S, E), (S, EV))
     ]
-    mask = {"boolean": _bool(L, S), "empty row": _one_empty_row(L, S), "causal": None}[kind]
+    mask = {
+        "boolean": _bool(L, S),
+        "empty row": _one_empty_row(L, S),
+        "causal": None,
+    }[kind]
     mask_ = None if mask is None else torch.tensor(mask, device=device)
     chosen = torch.randn(2, L, S, dtype=torch.float64, device=device)
     _, weights = functional.scaled_dot_product_attention(
         *tensors, mask_, is_causal=kind == "causal", return_weights=True
     )
-    grads = torch.autograd.grad((weights * chosen).sum(), tensors, allow_unused=True)
+    grads = torch.autograd.grad(
+        (weights * chosen).sum(), tensors, allow_unused=True
+    )
     assert grads[2] is None or (grads[2] == 0).all()
     arrays = [x.detach().cpu().numpy() for x in tensors]
     expected = numerical_gradients(
-        lambda q, k: loop_attention(q, k, arrays[2], mask, is_causal=kind == "causal")[1],
+        lambda q, k: loop_attention(
+            q, k, arrays[2], mask, is_causal=kind == "causal"
+        )[1],
         arrays[:2],
         chosen.cpu().numpy(),
     )
     for grad, numerical in zip(grads[:2], expected, strict=True):
-        np.testing.assert_allclose(grad.cpu().numpy(), numerical, **FINITE_DIFFERENCE)
+        np.testing.assert_allclose(
+            grad.cpu().numpy(), numerical, **FINITE_DIFFERENCE
+        )
 
 
 # --- grouped heads
@@ -973,9 +1233,14 @@ def test_consecutive_query_heads_share_one_key_and_value_head(
     output = result[0] if return_weights else result
     for h, shared in enumerate((0, 0, 0, 1, 1, 1)):
         expected, _ = loop_attention(
-            *(x.cpu().numpy() for x in (query[:, h], key[:, shared], value[:, shared]))
+            *(
+                x.cpu().numpy()
+                for x in (query[:, h], key[:, shared], value[:, shared])
+            )
         )
-        np.testing.assert_allclose(output[:, h].cpu().numpy(), expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            output[:, h].cpu().numpy(), expected, rtol=1e-12, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
@@ -984,9 +1249,16 @@ def test_a_shared_heads_gradient_is_the_sum_over_its_group(
 ) -> None:
     torch.manual_seed(0)
     query = torch.randn(B, 4, L, E, dtype=torch.float64, device=device)
-    key = torch.randn(B, 2, S, E, dtype=torch.float64, device=device, requires_grad=True)
-    value = torch.randn(B, 2, S, EV, dtype=torch.float64, device=device, requires_grad=True)
-    copies = [torch.stack([x.detach()[:, h // 2] for h in range(4)], 1) for x in (key, value)]
+    key = torch.randn(
+        B, 2, S, E, dtype=torch.float64, device=device, requires_grad=True
+    )
+    value = torch.randn(
+        B, 2, S, EV, dtype=torch.float64, device=device, requires_grad=True
+    )
+    copies = [
+        torch.stack([x.detach()[:, h // 2] for h in range(4)], 1)
+        for x in (key, value)
+    ]
     for x in copies:
         x.requires_grad_()
     grad = torch.randn(B, 4, L, EV, dtype=torch.float64, device=device)
@@ -996,11 +1268,17 @@ def test_a_shared_heads_gradient_is_the_sum_over_its_group(
     (result[0] if return_weights else result).backward(grad)
     F.scaled_dot_product_attention(query, *copies).backward(grad)
     for x, copy in zip((key, value), copies, strict=True):
-        torch.testing.assert_close(x.grad, copy.grad.unflatten(1, (2, 2)).sum(2))
+        torch.testing.assert_close(
+            x.grad, copy.grad.unflatten(1, (2, 2)).sum(2)
+        )
 
 
 def test_heads_that_differ_are_refused_without_enable_gqa() -> None:
-    with pytest.raises(ValueError, match=r"leading axes.*query \(2, 6\), key \(2, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"leading axes.*query \(2, 6\), key \(2, 2\)"
+    ):
         functional.scaled_dot_product_attention(
-            torch.randn(B, 6, L, E), torch.randn(B, 2, S, E), torch.randn(B, 2, S, EV)
+            torch.randn(B, 6, L, E),
+            torch.randn(B, 2, S, E),
+            torch.randn(B, 2, S, EV),
         )

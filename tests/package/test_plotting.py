@@ -1,0 +1,222 @@
+"""Figures: what is labelled, what is returned, and that nothing global is left behind."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+mpl = pytest.importorskip("matplotlib", reason="figures need matplotlib")
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.colors import to_rgb  # noqa: E402
+
+from attention import plotting  # noqa: E402
+
+WEIGHTS = np.random.default_rng(0).dirichlet(
+    np.ones(4), 3
+)  # 3 queries, 4 keys
+
+
+@pytest.fixture(autouse=True)
+def no_figure_left() -> Iterator[None]:
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def _labels(axis: Any) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_queries_go_down_and_keys_across_and_both_axes_say_so() -> None:
+    ax = plotting.heatmap(WEIGHTS)
+    assert isinstance(ax, Axes)
+    assert ax.get_xlabel() == "key"
+    assert ax.get_ylabel() == "query"
+    image = ax.images[0]
+    np.testing.assert_array_equal(image.get_array(), WEIGHTS)
+    ax.figure.canvas.draw()
+    left, right, bottom, top = image.get_extent()
+    assert (left, right) == (-0.5, 3.5)
+    assert (bottom, top) == (2.5, -0.5)  # query 0 on top
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+
+
+def test_tokens_stand_at_their_positions() -> None:
+    ax = plotting.heatmap(
+        WEIGHTS, query_labels=list("abc"), key_labels=["one", "two", "3", "4"]
+    )
+    assert _labels(ax.yaxis) == ["a", "b", "c"]
+    assert _labels(ax.xaxis) == ["one", "two", "3", "4"]
+    assert list(ax.get_xticks()) == [0, 1, 2, 3]
+    assert list(ax.get_yticks()) == [0, 1, 2]
+
+
+def test_positions_are_whole_numbers_for_few_keys_and_for_many() -> None:
+    few = plotting.heatmap(WEIGHTS)
+    assert list(few.get_xticks()) == [0, 1, 2, 3]
+    many = plotting.heatmap(np.zeros((40, 50)))
+    many.figure.canvas.draw()
+    assert all(
+        float(tick).is_integer()
+        for tick in (*many.get_xticks(), *many.get_yticks())
+    )
+    assert len(many.get_xticks()) < 20
+
+
+def test_it_draws_on_the_axes_given_and_returns_them() -> None:
+    figure, axes = plt.subplots(1, 2)
+    plt.sca(axes[1])
+    assert plotting.heatmap(WEIGHTS, ax=axes[0]) is axes[0]
+    assert plt.gca() is axes[1]
+    assert plt.gcf() is figure
+    assert not axes[1].images
+    assert plt.get_fignums() == [figure.number]
+
+
+def test_the_colour_scale_starts_at_zero_and_can_be_shared() -> None:
+    assert plotting.heatmap(WEIGHTS).images[0].norm.vmin == 0
+    shared = plotting.heatmap(WEIGHTS, vmin=-1, vmax=2).images[0].norm
+    assert (shared.vmin, shared.vmax) == (-1, 2)
+    own = plotting.heatmap(WEIGHTS, vmin=None).images[0].norm
+    assert (own.vmin, own.vmax) == (WEIGHTS.min(), WEIGHTS.max())
+
+
+def test_numbers_title_crosses_and_colour_bar_on_request() -> None:
+    mask = np.ones((3, 4), dtype=bool)
+    mask[1, 2] = False
+    ax = plotting.heatmap(WEIGHTS, mask=mask, annotate=True, title="a head")
+    assert ax.get_title() == "a head"
+    written = {text.get_position(): text.get_text() for text in ax.texts}
+    assert (
+        written[(3, 0)] == f"{WEIGHTS[0, 3]:.2f}"
+    )  # x is the key, y the query
+    assert len(written) == 11
+    crosses = [(*line.get_xdata(), *line.get_ydata()) for line in ax.lines]
+    assert crosses == [(2, 1)]
+    assert len(ax.figure.axes) == 2  # the colour bar
+    plain = plotting.heatmap(WEIGHTS, colorbar=False)
+    assert len(plain.figure.axes) == 1
+    assert not plain.texts
+    assert not plain.lines
+
+
+def test_tensors_will_do() -> None:
+    mask = torch.ones(3, 4).tril().bool()
+    ax = plotting.heatmap(torch.tensor(WEIGHTS), mask=mask)
+    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
+    assert len(ax.lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"weights": np.zeros((2, 3, 4))},
+            r"weights.*\(L, S\).*\(2, 3, 4\).*pick one head",
+        ),
+        ({"weights": np.zeros(4)}, r"weights.*\(4,\)"),
+        ({"query_labels": ["a"]}, r"query_labels must hold 3 labels, got 1"),
+        ({"key_labels": list("abc")}, r"key_labels must hold 4 labels, got 3"),
+        ({"mask": np.ones((4, 3), dtype=bool)}, r"mask.*\(3, 4\).*\(4, 3\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_figure_is_made(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        plotting.heatmap(**({"weights": WEIGHTS} | changes))
+    assert plt.get_fignums() == []
+
+
+# --- the style
+
+
+def _settings() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # some settings are deprecated and say so when read
+        return {name: mpl.rcParams[name] for name in mpl.rcParams}
+
+
+def test_the_style_holds_inside_the_block_and_leaves_no_trace() -> None:
+    before = _settings()
+    with plotting.style():
+        assert mpl.rcParams["image.cmap"] == "cividis"
+        colors = [entry["color"] for entry in mpl.rcParams["axes.prop_cycle"]]
+        assert colors == list(plotting.COLORS.values())[:5]
+        plotting.heatmap(WEIGHTS)
+    assert _settings() == before
+
+
+def test_the_style_leaves_no_trace_after_an_error() -> None:
+    before = _settings()
+    with pytest.raises(ZeroDivisionError), plotting.style(font_size=20):
+        assert mpl.rcParams["font.size"] == 20
+        raise ZeroDivisionError
+    assert _settings() == before
+
+
+def test_importing_and_drawing_change_no_setting() -> None:
+    before = _settings()
+    plotting.heatmap(WEIGHTS, annotate=True, mask=WEIGHTS > 0.1)
+    assert _settings() == before
+
+
+def test_settings_are_written_with_an_underscore_and_unknown_ones_are_named() -> (
+    None
+):
+    with plotting.style(figure_figsize=(2.0, 1.0), axes_spines_top=True):
+        assert list(mpl.rcParams["figure.figsize"]) == [2.0, 1.0]
+        assert mpl.rcParams["axes.spines.top"] is True
+    with (
+        pytest.raises(ValueError, match="figure_sise"),
+        plotting.style(figure_sise=3),
+    ):
+        pass
+
+
+def test_no_two_lines_are_told_apart_by_colour_alone() -> None:
+    with plotting.style():
+        cycle = list(mpl.rcParams["axes.prop_cycle"])
+    for what in ("color", "linestyle", "marker"):
+        assert len({str(entry[what]) for entry in cycle}) == len(cycle) == 5
+
+
+def test_the_colours_are_those_of_okabe_and_ito_and_differ_in_lightness_or_hue() -> (
+    None
+):
+    assert set(plotting.COLORS.values()) <= {
+        "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+    }  # fmt: skip
+    rgb = np.array([to_rgb(color) for color in plotting.COLORS.values()])
+    distances = np.linalg.norm(rgb[:, None] - rgb[None], axis=-1)[
+        ~np.eye(len(rgb), dtype=bool)
+    ]
+    assert distances.min() > 0.25
+
+
+def test_a_heatmap_can_be_read_without_colour() -> None:
+    """Lightness of the colour map rises all the way, so that it prints in grey."""
+    with plotting.style():
+        ax = plotting.heatmap(WEIGHTS)
+        grey = ax.images[0].cmap(np.linspace(0, 1, 64))[:, :3] @ [
+            0.299,
+            0.587,
+            0.114,
+        ]
+    assert (np.diff(grey) > 0).all()
+
+
+def test_numbers_are_written_in_the_ink_that_stands_out() -> None:
+    with plotting.style():
+        ax = plotting.heatmap([[0.0, 1.0]], annotate=True)
+    assert [text.get_color() for text in ax.texts] == ["white", "black"]
