@@ -1,7 +1,7 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test serve run format lock clean
+.PHONY: help setup book test variants serve run format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
@@ -9,7 +9,7 @@ export PYTHON CHAPTER PORT UPGRADE
 py := .venv/bin/python
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@sh tools/setup.sh
@@ -19,6 +19,9 @@ book: setup  ## build the pages into _build/html
 
 test: setup  ## check style and types, build the book, then test the package, the notebooks and the pages
 	@sh tools/test.sh
+
+variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte
+	@sh tools/variants.sh
 
 serve: book  ## show the built book on localhost (PORT=8000)
 	@$(py) tools/serve.py

@@ -266,7 +266,9 @@ def _fused_suits(
     largest = torch.stack(
         [x.detach().abs().amax() for x in (query, key, value)]
     )
-    maximum = torch.finfo(torch.promote_types(query.dtype, torch.float32)).max
+    maximum = torch.finfo(
+        torch.promote_types(query.dtype, torch.float32)
+    ).max
     width = max(query.shape[-1], value.shape[-1])
     limit = math.sqrt(maximum / max(1.0, abs(scale))) / width
     return float(largest.max()) < limit
@@ -299,7 +301,9 @@ def _check_inputs(
     named = {"query": query, "key": key, "value": value}
     for name, x in named.items():
         if not isinstance(x, Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+            raise TypeError(
+                f"{name} must be a tensor, got {type(x).__name__}"
+            )
         if x.dtype not in _DTYPES:
             raise TypeError(
                 f"{name} must be float64, float32, float16 or bfloat16, got {x.dtype}"

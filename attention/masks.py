@@ -181,7 +181,9 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         raise ValueError(
             f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}"
         )
-    mask = torch.arange(S, device=lengths.device) < lengths[:, None]  # (B, S)
+    mask = (
+        torch.arange(S, device=lengths.device) < lengths[:, None]
+    )  # (B, S)
     return mask[:, None, None, :]
 
 
@@ -416,4 +418,6 @@ def _require_boolean(mask: Tensor) -> None:
 
 
 def _kind(mask: object) -> str:
-    return str(mask.dtype) if isinstance(mask, Tensor) else type(mask).__name__
+    return (
+        str(mask.dtype) if isinstance(mask, Tensor) else type(mask).__name__
+    )

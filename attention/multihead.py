@@ -412,7 +412,11 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         """Raise before anything is computed unless the inputs fit the layer and each other."""
         weight = self.q_proj.weight
-        widths = {"query": self.d_model, "key": self.kdim, "value": self.vdim}
+        widths = {
+            "query": self.d_model,
+            "key": self.kdim,
+            "value": self.vdim,
+        }
         for (name, width), x in zip(
             widths.items(), (query, key, value), strict=True
         ):

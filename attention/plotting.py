@@ -156,7 +156,9 @@ def heatmap(
 
     if ax is None:
         _, ax = plt.subplots()
-    image = ax.imshow(matrix, vmin=vmin, vmax=vmax, cmap=cmap, aspect="equal")
+    image = ax.imshow(
+        matrix, vmin=vmin, vmax=vmax, cmap=cmap, aspect="equal"
+    )
     _label_axis(ax, "y", "query", matrix.shape[0], query_labels)
     _label_axis(ax, "x", "key", matrix.shape[1], key_labels)
     ax.spines[:].set_visible(False)

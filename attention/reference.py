@@ -265,12 +265,14 @@ def scaled_dot_product_attention_backward(
     grad, grad_dtype = _floating("grad_output", grad_output)
     if grad_dtype != inputs.dtype:
         raise TypeError(
-            f"grad_output must be of {inputs.dtype} as query is, got {grad_dtype}"
+            f"grad_output must be of {inputs.dtype} as query is, "
+            f"got {grad_dtype}"
         )
     output_shape = (*inputs.scores_shape[:-1], inputs.value.shape[-1])
     if grad.shape != output_shape:
         raise ValueError(
-            f"grad_output must have the output's shape {output_shape}, got {grad.shape}"
+            f"grad_output must have the output's shape {output_shape}, "
+            f"got {grad.shape}"
         )
 
     weights = inputs.weights()  # P, (..., L, S)
@@ -278,7 +280,9 @@ def scaled_dot_product_attention_backward(
     with np.errstate(
         over="ignore", invalid="ignore"
     ):  # a masked value may overflow here
-        grad_weights = inputs.dropout * (grad @ inputs.value.swapaxes(-2, -1))
+        grad_weights = inputs.dropout * (
+            grad @ inputs.value.swapaxes(-2, -1)
+        )
     if inputs.allowed is not None:
         grad_weights = np.where(inputs.allowed, grad_weights, 0)
     row_sums = (weights * grad_weights).sum(axis=-1, keepdims=True)
@@ -347,7 +351,9 @@ def dropout_mask(
         raise TypeError(
             f"rng must be a numpy.random.Generator, got {type(rng).__name__}"
         )
-    return ((rng.random(shape) >= dropout_p) / (1.0 - dropout_p)).astype(dtype)
+    return ((rng.random(shape) >= dropout_p) / (1.0 - dropout_p)).astype(
+        dtype
+    )
 
 
 def split_heads(x: ArrayLike, num_heads: int) -> FloatArray:
@@ -486,11 +492,13 @@ def multi_head_attention(
     keys = split_heads(_project(key, arrays, "K"), num_kv_heads)
     values = split_heads(_project(value, arrays, "V"), num_kv_heads)
     # each key/value head serves a group of consecutive query heads
-    keys = keys.repeat(num_heads // num_kv_heads, axis=-3)  # (..., H, S, d_k)
+    keys = keys.repeat(
+        num_heads // num_kv_heads, axis=-3
+    )  # (..., H, S, d_k)
     values = values.repeat(
         num_heads // num_kv_heads, axis=-3
     )  # (..., H, S, d_v)
-    # attend, then merge and mix: (..., H, L, d_v) -> (..., L, H * d_v) -> (..., L, width)
+    # attend: (..., H, L, d_v)
     heads, weights = scaled_dot_product_attention(
         queries,
         keys,
@@ -499,6 +507,7 @@ def multi_head_attention(
         is_causal=is_causal,
         dropout_mask=dropout_mask,
     )
+    # merge, then mix: (..., L, H * d_v) -> (..., L, width)
     output = _project(merge_heads(heads), arrays, "O")
     return output.astype(query.dtype, copy=False), weights.astype(
         query.dtype, copy=False
@@ -542,7 +551,7 @@ class _Inputs:
 
     def weights(self) -> FloatArray:
         """Return P = softmax(scale · Q Kᵀ + M), shape (..., L, S)."""
-        # What a masked pair holds does not matter, so neither does its overflow.
+        # What a masked pair holds does not matter, nor does its overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = self.scale * self.query @ self.key.swapaxes(-2, -1)
         if self.bias is not None:
@@ -575,7 +584,9 @@ def _shifted_exponentials(
     maximum = np.where(np.isneginf(maximum), 0, maximum).astype(
         x.dtype, copy=False
     )
-    with np.errstate(over="ignore"):  # a difference of -inf has exponential 0
+    with np.errstate(
+        over="ignore"
+    ):  # a difference of -inf has exponential 0
         return np.exp(x - maximum), maximum
 
 
@@ -620,7 +631,9 @@ def _check_multi_head(
 ) -> tuple[int, ...]:
     """Raise before anything is computed unless all fits; return the scores' shape."""
     _checks.head_counts(num_heads, num_kv_heads)
-    matrices, biases = ({f"{kind}_{name}" for name in "QKVO"} for kind in "Wb")
+    matrices, biases = (
+        {f"{kind}_{name}" for name in "QKVO"} for kind in "Wb"
+    )
     missing, unknown = (
         matrices - set(parameters),
         set(parameters) - matrices - biases,
@@ -663,7 +676,9 @@ def _check_multi_head(
             (*x.shape[:-2], heads, x.shape[-2], weight.shape[1] // heads)
         )
     queries, keys, values = split_shapes
-    scores_shape = _checks.scores_shape(queries, keys, values, enable_gqa=True)
+    scores_shape = _checks.scores_shape(
+        queries, keys, values, enable_gqa=True
+    )
     merged_width = num_heads * values[-1]
     if (
         parameters["W_O"].ndim != 2

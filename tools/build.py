@@ -26,7 +26,8 @@ def fingerprint() -> str:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file() and "__pycache__" not in file.parts:
                 digest.update(
-                    f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes()
+                    f"{file.relative_to(ROOT)}\0".encode()
+                    + file.read_bytes()
                 )
     return digest.hexdigest()
 
@@ -53,7 +54,9 @@ def main() -> int:
         # A page that warned would count as built, and the next build would be silent about it.
         shutil.rmtree(BUILD, ignore_errors=True)
         # Jupyter Book ends with a traceback of its own, which says nothing beside the warnings.
-        print(done.stdout.partition("\nTraceback (most recent call last)")[0])
+        print(
+            done.stdout.partition("\nTraceback (most recent call last)")[0]
+        )
         print(
             "make: the book was not built: mend the warnings above.",
             file=sys.stderr,

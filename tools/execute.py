@@ -3,6 +3,7 @@
 python tools/execute.py                        every chapter
 python tools/execute.py multi-head-attention   one
 python tools/execute.py --no-run               only bring the files to their normal form
+python tools/execute.py --check                write nothing, fail if a file would change
 """
 
 import argparse
@@ -44,18 +45,19 @@ KEPT_CELL_METADATA = {"tags", "mystnb"}
 
 
 # What makes a kernel's outputs independent of who runs it: no settings of the user's for IPython
-# and matplotlib, one thread, no GPU, one order of sets.
+# and matplotlib, one thread unless told otherwise, no GPU, one order of sets.
+THREADS = os.environ.get("NOTEBOOK_THREADS", "1")
 KERNEL_ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
     "IPYTHONDIR": str(ROOT / ".make" / "ipython"),
-    "MKL_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": THREADS,
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "MPLCONFIGDIR": str(ROOT / ".make" / "matplotlib"),
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": THREADS,
+    "OPENBLAS_NUM_THREADS": THREADS,
     "PYTHONHASHSEED": "0",
     "PYTHONWARNINGS": "",
-    "VECLIB_MAXIMUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": THREADS,
 }
 
 
@@ -76,7 +78,9 @@ class StoppedError(Exception):
 
 def load(path: Path) -> NotebookNode:
     """Read a notebook of format 4; a cell without an id gets one from its position."""
-    notebook = nbformat.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    notebook = nbformat.from_dict(
+        json.loads(path.read_text(encoding="utf-8"))
+    )
     if notebook.get("nbformat") != 4:
         raise ValueError("not a notebook of format 4")
     taken = set()
@@ -166,9 +170,13 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
         raise stopped(f"took more than {CELL_TIMEOUT} s") from None
     for position, cell in enumerate(notebook.cells):
         failed = any(
-            output.output_type == "error" for output in cell.get("outputs", [])
+            output.output_type == "error"
+            for output in cell.get("outputs", [])
         )
-        if "raises-exception" in cell.metadata.get("tags", []) and not failed:
+        if (
+            "raises-exception" in cell.metadata.get("tags", [])
+            and not failed
+        ):
             reached.update(cell=cell, cell_index=position)
             raise stopped("is tagged raises-exception and raised nothing")
     return normalise(notebook)
@@ -188,13 +196,15 @@ def write(path: Path, text: str) -> bool:
     return True
 
 
-def refresh(path: Path, *, run: bool = True) -> bool:
-    """Execute or only normalise one file; say whether it changed."""
+def refresh(path: Path, *, run: bool = True, check: bool = False) -> bool:
+    """Execute or only normalise one file; say whether it changed, or with `check` would."""
     notebook = load(path)
-    return write(
-        path,
-        dumps(execute(notebook, path.parent) if run else normalise(notebook)),
+    text = dumps(
+        execute(notebook, path.parent) if run else normalise(notebook)
     )
+    if check:
+        return path.read_text(encoding="utf-8") != text
+    return write(path, text)
 
 
 def find(name: str) -> Path:
@@ -212,21 +222,31 @@ def find(name: str) -> Path:
 
 def main() -> int:
     """Execute the chapters named on the command line."""
-    parser = argparse.ArgumentParser(description="Execute chapters in place.")
+    parser = argparse.ArgumentParser(
+        description="Execute chapters in place."
+    )
     parser.add_argument(
         "chapter", nargs="*", help="name of a chapter (default: all)"
     )
     parser.add_argument(
         "--no-run", action="store_true", help="only normalise the files"
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing, fail on a change",
+    )
     options = parser.parse_args()
+    differing = []
     paths = [find(name) for name in options.chapter] or sorted(
         CHAPTERS.glob("*.ipynb")
     )
     for path in paths:
         print(f"{path.stem}:", end=" ", flush=True)
         try:
-            changed = refresh(path, run=not options.no_run)
+            changed = refresh(
+                path, run=not options.no_run, check=options.check
+            )
         except (StoppedError, ValueError, OSError) as error:
             print("stopped", flush=True)
             print(
@@ -237,8 +257,17 @@ def main() -> int:
         except KeyboardInterrupt:
             print("stopped; the file is left as it was", flush=True)
             return 130
-        print("rewritten" if changed else "unchanged", flush=True)
-    return 0
+        if options.check:
+            differing += [path.name] * changed
+            print("differs" if changed else "the same bytes", flush=True)
+        else:
+            print("rewritten" if changed else "unchanged", flush=True)
+    if differing:
+        print(
+            f"make: another run gives other bytes: {', '.join(differing)}",
+            file=sys.stderr,
+        )
+    return bool(differing)
 
 
 if __name__ == "__main__":

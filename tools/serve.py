@@ -13,7 +13,9 @@ handler = functools.partial(
     http.server.SimpleHTTPRequestHandler, directory=str(HTML)
 )
 try:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", int(port)), handler
+    )
 except (OSError, ValueError, OverflowError):
     sys.exit(f"make: port {port} cannot be used: choose another with PORT=…")
 print(f"The book is at http://127.0.0.1:{port}/ (Ctrl-C ends)", flush=True)

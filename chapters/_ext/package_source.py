@@ -108,7 +108,9 @@ class PackageSource(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the highlighted source under its caption."""
         name = self.arguments[0]
-        root = Path(self.env.srcdir, self.config.package_source_root).resolve()
+        root = Path(
+            self.env.srcdir, self.config.package_source_root
+        ).resolve()
         try:
             file, definition, kind = find_source(root, name)
         except (LookupError, SyntaxError) as problem:

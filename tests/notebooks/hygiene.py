@@ -14,7 +14,9 @@ UNCOMPARED: dict[tuple[str, str], str] = {}
 IMAGES = ("image/png", "image/jpeg", "image/svg+xml")
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 NBVAL_TAGS = {"nbval-ignore-output", "nbval-skip", "nbval-raises-exception"}
-NBVAL_COMMENT = re.compile(r"^\s*#\s*(NBVAL_|PYTEST_VALIDATE_)", re.MULTILINE)
+NBVAL_COMMENT = re.compile(
+    r"^\s*#\s*(NBVAL_|PYTEST_VALIDATE_)", re.MULTILINE
+)
 FOREIGN = {
     "an absolute path": re.compile(
         r"(?<![\w.:/])/(?:bin|content|data|etc|home|lib|mnt|opt|private|root|srv|tmp|usr|Users|var"
@@ -49,7 +51,9 @@ def texts(cell: NotebookNode) -> Iterator[str]:
     """All text that a cell's outputs put on the page."""
     for output in cell.outputs:
         yield from (
-            output[key] for key in ("text", "ename", "evalue") if key in output
+            output[key]
+            for key in ("text", "ename", "evalue")
+            if key in output
         )
         yield from output.get("traceback", [])
         for kind, data in output.get("data", {}).items():
@@ -86,7 +90,9 @@ def surely_shows(cell: NotebookNode) -> bool:
         for node in body
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ]
-    names = {getattr(call, "id", getattr(call, "attr", "")) for call in calls}
+    names = {
+        getattr(call, "id", getattr(call, "attr", "")) for call in calls
+    }
     last = body[-1] if body else None
     value = isinstance(last, ast.Expr) and not isinstance(
         last.value, ast.Call | ast.Constant
@@ -98,7 +104,9 @@ def execution_order(notebook: NotebookNode) -> list[str]:
     """Run from the first cell to the last in one go: counts are 1 … n."""
     return [
         f"{name} has execution count {cell.execution_count}, not {expected}: run the chapter anew"
-        for expected, (name, cell) in enumerate(code_cells(notebook), start=1)
+        for expected, (name, cell) in enumerate(
+            code_cells(notebook), start=1
+        )
         if cell.execution_count != expected
         or any(
             output.get("execution_count", expected) != expected
@@ -120,7 +128,9 @@ def errors_tagged(notebook: NotebookNode) -> list[str]:
     """A cell has an error exactly when it is tagged raises-exception."""
     complaints = []
     for name, cell in code_cells(notebook):
-        failed = any(output.output_type == "error" for output in cell.outputs)
+        failed = any(
+            output.output_type == "error" for output in cell.outputs
+        )
         if failed != ("raises-exception" in cell.metadata.get("tags", [])):
             complaints.append(
                 f"{name} {'has an error' if failed else 'has none'}, and its tags say otherwise"
@@ -230,7 +240,9 @@ def cell_sizes(notebook: NotebookNode) -> list[str]:
         if not FOLDED & set(cell.metadata.get("tags", []))
     ]
     if seen and median(seen) > 12:
-        complaints.append(f"the median cell has {median(seen)} lines, over 12")
+        complaints.append(
+            f"the median cell has {median(seen)} lines, over 12"
+        )
     if len(cells) > 35 or len(notebook.cells) < 15:
         complaints.append(
             f"{len(cells)} code cells of {len(notebook.cells)} in all:"
@@ -261,7 +273,9 @@ def plain_python(notebook: NotebookNode) -> list[str]:
         except SyntaxError:
             complaints.append(f"{name} is not plain Python")
         if found := DOWNLOAD.search(cell.source):
-            complaints.append(f"{name} may fetch something: {found.group()!r}")
+            complaints.append(
+                f"{name} may fetch something: {found.group()!r}"
+            )
     return complaints
 
 
@@ -288,7 +302,9 @@ def opening(notebook: NotebookNode) -> list[str]:
             "the first cell is not Markdown that opens with a title (# …)"
         )
     text = "\n".join(
-        cell.source for cell in notebook.cells if cell.cell_type == "markdown"
+        cell.source
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
     )
     titles = re.findall(
         r"^# ",

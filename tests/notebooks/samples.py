@@ -39,7 +39,9 @@ def sound_notebook() -> NotebookNode:
     cells[6].metadata["tags"] = ["raises-exception"]
     description = "A small chapter that the tests spoil in every way that they must notice."
     metadata = {"myst": {"html_meta": {"description": description}}}
-    return normalise(nbformat.v4.new_notebook(cells=cells, metadata=metadata))
+    return normalise(
+        nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    )
 
 
 def plant(

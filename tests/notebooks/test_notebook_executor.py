@@ -11,7 +11,9 @@ import samples
 def chapter(tmp_path: Path) -> Path:
     """A file with the small notebook, not yet executed."""
     path = tmp_path / "small.ipynb"
-    path.write_text(execute.dumps(samples.sound_notebook()), encoding="utf-8")
+    path.write_text(
+        execute.dumps(samples.sound_notebook()), encoding="utf-8"
+    )
     return path
 
 
@@ -40,7 +42,10 @@ def test_a_cell_that_fails_is_named_and_the_file_stays(
     chapter: Path, source: str, tags: list[str], message: str
 ):
     notebook = execute.load(chapter)
-    notebook.cells[2].source, notebook.cells[2].metadata["tags"] = source, tags
+    notebook.cells[2].source, notebook.cells[2].metadata["tags"] = (
+        source,
+        tags,
+    )
     before = execute.dumps(notebook)
     chapter.write_text(before, encoding="utf-8")
     with pytest.raises(execute.StoppedError, match=message):

@@ -30,7 +30,9 @@ def pages_of_toc() -> list[str]:
         if not isinstance(node, dict):
             return []
         own = [node["file"]] if "file" in node else []
-        return own + [name for value in node.values() for name in files(value)]
+        return own + [
+            name for value in node.values() for name in files(value)
+        ]
 
     return [toc["root"], *files(toc)]
 
@@ -111,7 +113,9 @@ def original(request: pytest.FixtureRequest) -> NotebookNode:
 
 def test_the_original_is_sound(original: NotebookNode):
     assert [
-        complaint for check in hygiene.CHECKS for complaint in check(original)
+        complaint
+        for check in hygiene.CHECKS
+        for complaint in check(original)
     ] == []
     assert execute.normalise(original) == original
 
@@ -162,4 +166,6 @@ def test_two_figures_with_one_alt_text_are_noticed(sound: NotebookNode):
 )
 def test_labels_are_found_in_each_of_their_forms(source: str, label: str):
     cell = {"cell_type": "markdown", "source": source}
-    assert hygiene.labels(NotebookNode(cells=[NotebookNode(cell)])) == [label]
+    assert hygiene.labels(NotebookNode(cells=[NotebookNode(cell)])) == [
+        label
+    ]

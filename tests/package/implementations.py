@@ -112,7 +112,9 @@ class PyTorch:
         with torch.autograd.set_detect_anomaly(anomalies):
             output, _ = self._call(tensors, attn_mask, options)
             gradients = torch.autograd.grad(
-                output, tensors, torch.tensor(grad_output, device=self.device)
+                output,
+                tensors,
+                torch.tensor(grad_output, device=self.device),
             )
         query_, key_, value_ = (
             gradient.cpu().numpy() for gradient in gradients

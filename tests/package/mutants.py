@@ -90,7 +90,9 @@ def run_tests(directory: Path, tests: str, keyword: str) -> tuple[int, str]:
     )
 
 
-def _run_pytest(directory: Path, tests: str, keyword: str, log: Path) -> None:
+def _run_pytest(
+    directory: Path, tests: str, keyword: str, log: Path
+) -> None:
     with log.open("w", encoding="utf-8") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)

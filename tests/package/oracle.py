@@ -125,7 +125,9 @@ def loop_multi_head_attention(
         columns = slice(head * width, (head + 1) * width)
         bias = parameters.get(f"b_{name}", np.zeros(10_000))[columns]
         return (
-            np.einsum("...i,io->...o", x, parameters[f"W_{name}"][:, columns])
+            np.einsum(
+                "...i,io->...o", x, parameters[f"W_{name}"][:, columns]
+            )
             + bias
         )
 

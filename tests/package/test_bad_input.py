@@ -178,7 +178,11 @@ ATTENTION: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
         TypeError,
         ["is_causal", "int"],
     ),
-    "a scale that is no number": ({"scale": "1"}, TypeError, ["scale", "'1'"]),
+    "a scale that is no number": (
+        {"scale": "1"},
+        TypeError,
+        ["scale", "'1'"],
+    ),
     "a boolean scale": ({"scale": True}, TypeError, ["scale", "True"]),
     "a scale that is not finite": (
         {"scale": float("nan")},
@@ -219,7 +223,11 @@ TORCH_ATTENTION: dict[
         TypeError,
         ["dropout_p", "'0.1'"],
     ),
-    "boolean dropout": ({"dropout_p": True}, TypeError, ["dropout_p", "True"]),
+    "boolean dropout": (
+        {"dropout_p": True},
+        TypeError,
+        ["dropout_p", "True"],
+    ),
     "no dropout in words": (
         {"dropout_p": None},
         TypeError,
@@ -246,7 +254,12 @@ TORCH_ATTENTION: dict[
         ["number of heads", _shape(B, H, S, E), _shape(B, 2, S, EV)],
     ),
     "grouped heads without a heads axis": (
-        {"query": (L, E), "key": (S, E), "value": (S, EV), "enable_gqa": True},
+        {
+            "query": (L, E),
+            "key": (S, E),
+            "value": (S, EV),
+            "enable_gqa": True,
+        },
         ValueError,
         ["query", "heads", _shape(L, E)],
     ),
@@ -463,7 +476,9 @@ def test_dropout_factors_refuse_bad_arguments() -> None:
     for p in (True, "0.5", None):
         _refused(lambda p=p: draw((2, 3), p, rng), TypeError, ["dropout_p"])
     _refused(
-        lambda: draw((2, 3), 0.5, rng, np.int64), TypeError, ["dtype", "int64"]
+        lambda: draw((2, 3), 0.5, rng, np.int64),
+        TypeError,
+        ["dtype", "int64"],
     )
     for not_rng in (None, 0, np.random.default_rng):
         _refused(lambda r=not_rng: draw((2, 3), 0.5, r), TypeError, ["rng"])
@@ -483,7 +498,9 @@ def test_split_and_merge_heads_refuse_what_they_cannot_cut_or_join(
     )
     _refused(lambda: split(make((6,)), 3), ValueError, [_shape(6)])
     _refused(lambda: split(make((4, 6)), 0), ValueError, ["num_heads", "0"])
-    _refused(lambda: split(make((4, 6)), -2), ValueError, ["num_heads", "-2"])
+    _refused(
+        lambda: split(make((4, 6)), -2), ValueError, ["num_heads", "-2"]
+    )
     for wrong in (2.0, "2", True, None):
         _refused(
             lambda n=wrong: split(make((4, 6)), n),
@@ -694,7 +711,11 @@ CONSTRUCTOR: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
         ["dropout", r"\[0, 1\)", "1.0"],
     ),
     "negative dropout": ({"dropout": -0.5}, ValueError, ["dropout", "-0.5"]),
-    "dropout in words": ({"dropout": "0.5"}, TypeError, ["dropout", "'0.5'"]),
+    "dropout in words": (
+        {"dropout": "0.5"},
+        TypeError,
+        ["dropout", "'0.5'"],
+    ),
     **{
         f"{name} {x!r}": ({name: x}, error, [name, re.escape(repr(x))])
         for name in ("d_k", "d_v", "kdim", "vdim")
@@ -971,7 +992,9 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         [_shape(B, H, 6, S), _shape(L, S)],
     ),
     "to_module_attn_mask, another batch": (
-        lambda: masks.to_module_attn_mask(BOOLEAN.expand(3, H, L, S), B, H, L),
+        lambda: masks.to_module_attn_mask(
+            BOOLEAN.expand(3, H, L, S), B, H, L
+        ),
         ValueError,
         [_shape(B, H, L, S), _shape(3, H, L, S)],
     ),
@@ -990,7 +1013,11 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
             [name, re.escape(repr(x))],
         )
         for name in ("batch_size", "num_heads", "L")
-        for x, error in ((-1, ValueError), (2.0, TypeError), ("2", TypeError))
+        for x, error in (
+            (-1, ValueError),
+            (2.0, TypeError),
+            ("2", TypeError),
+        )
     },
     "to_module_padding_mask, (B, S)": (
         lambda: masks.to_module_padding_mask(BOOLEAN),
@@ -1013,7 +1040,9 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         ["attn_mask", "key_padding_mask"],
     ),
     "from_module_masks, heads that do not divide": (
-        lambda: masks.from_module_masks(BOOLEAN.expand(4, L, S), num_heads=H),
+        lambda: masks.from_module_masks(
+            BOOLEAN.expand(4, L, S), num_heads=H
+        ),
         ValueError,
         ["attn_mask", _shape(4, L, S), "3"],
     ),
@@ -1042,7 +1071,9 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         ["int32"],
     ),
     "from_module_masks, a bias": (
-        lambda: masks.from_module_masks(torch.full((L, S), 0.5), num_heads=H),
+        lambda: masks.from_module_masks(
+            torch.full((L, S), 0.5), num_heads=H
+        ),
         ValueError,
         ["0 and -inf"],
     ),

@@ -39,9 +39,9 @@ def _public() -> dict[str, Any]:
                 found[f"{module}.{name}"] = member
                 for method, function in vars(member).items():
                     function = getattr(function, "__func__", function)
-                    if inspect.isfunction(function) and not method.startswith(
-                        "_"
-                    ):
+                    if inspect.isfunction(
+                        function
+                    ) and not method.startswith("_"):
                         found[f"{module}.{name}.{method}"] = function
     return found
 
@@ -53,7 +53,10 @@ CITES = {
     "reference.log_sum_exp": ["doi:10.1093/imanum/draa038"],
     "reference.scaled_dot_product_attention": ["arXiv:1706.03762"],
     "reference.scaled_dot_product_attention_backward": ["arXiv:2205.14135"],
-    "reference.multi_head_attention": ["arXiv:1706.03762", "arXiv:2305.13245"],
+    "reference.multi_head_attention": [
+        "arXiv:1706.03762",
+        "arXiv:2305.13245",
+    ],
     "reference.dropout_mask": ["JMLR 15 (2014) 1929-1958"],
     "functional.scaled_dot_product_attention": ["arXiv:1706.03762"],
     "multihead.MultiHeadAttention": [
@@ -162,14 +165,18 @@ def test_what_a_docstring_cites_is_in_the_bibliography() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_shapes_are_written_in_the_letters_of_the_notation(name: str) -> None:
+def test_shapes_are_written_in_the_letters_of_the_notation(
+    name: str,
+) -> None:
     doc = inspect.getdoc(PUBLIC[name]) or ""
     for shape in re.findall(r"\(\.\.\., ([^()]*)\)", doc):
         for size in shape.split(", "):
             known = set(re.split(r" [*/] ", size)) <= LETTERS | {"1", "h"}
-            in_words = size in ("heads", "length", "width") or size.startswith(
-                "width of "
-            )
+            in_words = size in (
+                "heads",
+                "length",
+                "width",
+            ) or size.startswith("width of ")
             assert known or in_words, f"(..., {shape}): {size}"
 
 
@@ -178,7 +185,9 @@ def test_shapes_are_written_in_the_letters_of_the_notation(name: str) -> None:
     [
         n
         for n in PUBLIC
-        if n.endswith(("attention", "attention_backward", "_heads", "forward"))
+        if n.endswith(
+            ("attention", "attention_backward", "_heads", "forward")
+        )
     ],
 )
 def test_a_function_over_arrays_states_their_shapes(name: str) -> None:
@@ -262,7 +271,8 @@ def test_the_package_lists_its_modules_and_its_two_main_objects() -> None:
         is _module("functional").scaled_dot_product_attention
     )
     assert (
-        attention.MultiHeadAttention is _module("multihead").MultiHeadAttention
+        attention.MultiHeadAttention
+        is _module("multihead").MultiHeadAttention
     )
 
 
@@ -323,7 +333,10 @@ def test_the_package_needs_numpy_and_torch_alone_and_matplotlib_for_figures() ->
     for path in sorted(Path(attention.__file__).parent.glob("*.py")):
         allowed = {"numpy", "torch", "attention"}
         if path.name == "plotting.py":
-            allowed |= {"matplotlib", "cycler"}  # matplotlib depends on cycler
+            allowed |= {
+                "matplotlib",
+                "cycler",
+            }  # matplotlib depends on cycler
         assert _imports(path) - set(sys.stdlib_module_names) <= allowed, (
             path.name
         )

@@ -146,7 +146,9 @@ def test_the_gradient_under_dropout_is_that_of_the_factors_drawn() -> None:
         )
 
 
-def test_numpys_dropout_factors_act_on_the_weights_after_the_softmax() -> None:
+def test_numpys_dropout_factors_act_on_the_weights_after_the_softmax() -> (
+    None
+):
     query, key, value = (x[0].numpy() for x in _inputs())
     _, whole = reference.scaled_dot_product_attention(query, key, value)
     factors = reference.dropout_mask((L, S), P, np.random.default_rng(1))
@@ -158,7 +160,9 @@ def test_numpys_dropout_factors_act_on_the_weights_after_the_softmax() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
-def test_numpys_factors_are_zero_or_one_over_one_minus_p(dtype: type) -> None:
+def test_numpys_factors_are_zero_or_one_over_one_minus_p(
+    dtype: type,
+) -> None:
     factors = reference.dropout_mask(
         (200, 300), P, np.random.default_rng(0), dtype
     )

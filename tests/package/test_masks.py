@@ -52,7 +52,9 @@ def test_causal_is_square_and_upper_left_by_default() -> None:
     )
 
 
-def test_the_two_alignments_are_the_same_for_as_many_queries_as_keys() -> None:
+def test_the_two_alignments_are_the_same_for_as_many_queries_as_keys() -> (
+    None
+):
     assert torch.equal(
         masks.causal(5), masks.causal(5, alignment="lower_right")
     )
@@ -61,7 +63,9 @@ def test_the_two_alignments_are_the_same_for_as_many_queries_as_keys() -> None:
 def test_a_single_query_at_the_end_of_a_cache_sees_all_or_only_the_first_key() -> (
     None
 ):
-    assert masks.causal(1, 4, alignment="lower_right").tolist() == [[True] * 4]
+    assert masks.causal(1, 4, alignment="lower_right").tolist() == [
+        [True] * 4
+    ]
     assert masks.causal(1, 4).tolist() == [[True, False, False, False]]
 
 
@@ -93,7 +97,10 @@ def test_a_sliding_window_entry_by_entry(
     assert mask.device.type == device
     shift = S - L if alignment == "lower_right" else 0
     for i, j in itertools.product(range(L), range(S)):
-        assert bool(mask[i, j]) == (-left <= j - (i + shift) <= right), (i, j)
+        assert bool(mask[i, j]) == (-left <= j - (i + shift) <= right), (
+            i,
+            j,
+        )
 
 
 def test_a_window_away_from_the_edges_holds_left_plus_one_plus_right_keys() -> (
@@ -108,7 +115,9 @@ def test_a_window_as_wide_as_the_sequence_is_causal() -> None:
     assert torch.equal(masks.sliding_window(6, left=5), masks.causal(6))
 
 
-def test_padding_lets_every_query_see_the_real_keys_alone(device: str) -> None:
+def test_padding_lets_every_query_see_the_real_keys_alone(
+    device: str,
+) -> None:
     mask = masks.padding(torch.tensor([3, 0, 5], device=device), 5)
     assert mask.shape == (3, 1, 1, 5)
     assert mask.dtype == torch.bool
@@ -123,7 +132,9 @@ def test_padding_lets_every_query_see_the_real_keys_alone(device: str) -> None:
 @pytest.mark.parametrize(
     "lengths", [[3, 1], torch.tensor([3, 1], dtype=torch.uint8), (3, 1)]
 )
-def test_padding_takes_the_longest_length_by_default(lengths: object) -> None:
+def test_padding_takes_the_longest_length_by_default(
+    lengths: object,
+) -> None:
     assert masks.padding(lengths).shape == (2, 1, 1, 3)
 
 
@@ -191,7 +202,9 @@ def _module_weights(**translated: torch.Tensor) -> torch.Tensor:
 
 def _some_mask(*shape: int) -> torch.Tensor:
     mask = (
-        torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape)))
+        torch.rand(
+            shape, generator=torch.Generator().manual_seed(sum(shape))
+        )
         < 0.5
     )
     mask[..., 0] = True  # PyTorch's layer gives NaN for a row with nothing

@@ -71,7 +71,9 @@ def _parameters(layer: MultiHeadAttention) -> dict[str, np.ndarray]:
 
 def _mask(*shape: int) -> torch.Tensor:
     mask = (
-        torch.rand(shape, generator=torch.Generator().manual_seed(sum(shape)))
+        torch.rand(
+            shape, generator=torch.Generator().manual_seed(sum(shape))
+        )
         < 0.6
     )
     mask[..., 0] = True
@@ -158,7 +160,9 @@ TORCH_LAYERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _torch_layer(device: str = "cpu", **options: Any) -> nn.MultiheadAttention:
+def _torch_layer(
+    device: str = "cpu", **options: Any
+) -> nn.MultiheadAttention:
     torch.manual_seed(3)
     module = nn.MultiheadAttention(
         D_MODEL,
@@ -175,7 +179,9 @@ def _torch_layer(device: str = "cpu", **options: Any) -> nn.MultiheadAttention:
     return module
 
 
-def _their_gradients(module: nn.MultiheadAttention) -> dict[str, torch.Tensor]:
+def _their_gradients(
+    module: nn.MultiheadAttention,
+) -> dict[str, torch.Tensor]:
     """Return the gradients of PyTorch's layer under our names: it packs three matrices in one."""
     names = ("q_proj", "k_proj", "v_proj")
     if module.in_proj_weight is not None:
@@ -407,7 +413,8 @@ def test_a_three_dimensional_mask_of_a_batch_is_refused_as_it_could_mean_either(
 @pytest.mark.parametrize("return_weights", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
-    ("batch", "queries", "keys"), [(0, L, S), (B, 0, S), (B, L, 0), (1, 1, 1)]
+    ("batch", "queries", "keys"),
+    [(0, L, S), (B, 0, S), (B, L, 0), (1, 1, 1)],
 )
 def test_sizes_of_zero_and_one_work_forward_and_backward(
     batch: int,
@@ -473,10 +480,14 @@ def test_padding_holds_what_it_will_without_changing_anything(
         key[0, 4:], key[1, 5:] = filling, filling
         value[0, 4:], value[1, 5:] = -filling, filling
         layer.zero_grad()
-        result = layer(query, key, value, mask, return_weights=return_weights)
+        result = layer(
+            query, key, value, mask, return_weights=return_weights
+        )
         output = result[0] if return_weights else result
         output.square().sum().backward()
-        results.append([output, *(p.grad.clone() for p in layer.parameters())])
+        results.append(
+            [output, *(p.grad.clone() for p in layer.parameters())]
+        )
     for other in results[1:]:
         for x, y in zip(results[0], other, strict=True):
             torch.testing.assert_close(y, x, **CLOSE)
@@ -565,7 +576,9 @@ def test_grouped_heads_are_repeated_and_not_tiled_in_numpy(
 @pytest.mark.parametrize("return_weights", [False, True])
 def test_gradcheck_of_the_layer(return_weights: bool, device: str) -> None:
     torch.manual_seed(0)
-    layer = MultiHeadAttention(4, 2, d_v=3, dtype=torch.float64, device=device)
+    layer = MultiHeadAttention(
+        4, 2, d_v=3, dtype=torch.float64, device=device
+    )
     tensors = [
         torch.randn(
             1, n, 4, dtype=torch.float64, device=device, requires_grad=True
@@ -770,7 +783,9 @@ def test_a_call_changes_none_of_its_inputs(return_weights: bool) -> None:
         [x._version for x in tensors],
     )
     layer(*tensors, True, return_weights=return_weights)
-    assert all(torch.equal(x, y) for x, y in zip(tensors, copies, strict=True))
+    assert all(
+        torch.equal(x, y) for x, y in zip(tensors, copies, strict=True)
+    )
     assert [x._version for x in tensors] == versions
 
 
@@ -883,7 +898,9 @@ def test_merge_heads_is_the_inverse_of_split_heads(
         multihead.split_heads(multihead.merge_heads(heads), num_heads), heads
     )
     np.testing.assert_array_equal(
-        reference.split_heads(reference.merge_heads(heads.numpy()), num_heads),
+        reference.split_heads(
+            reference.merge_heads(heads.numpy()), num_heads
+        ),
         heads.numpy(),
     )
 
@@ -954,9 +971,9 @@ def test_numpys_layer_applies_the_dropout_factors_and_changes_no_input(
     np.testing.assert_allclose(weights.sum(-1), 1)
     once = reference.dropout_mask((B, H, L, S), 0.4, rng)
     halves = [
-        reference.multi_head_attention(*arrays, parameters, H, dropout_mask=x)[
-            0
-        ]
+        reference.multi_head_attention(
+            *arrays, parameters, H, dropout_mask=x
+        )[0]
         for x in (once, 2 * once)
     ]
     np.testing.assert_allclose(

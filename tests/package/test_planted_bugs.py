@@ -22,11 +22,11 @@ HEADS = "loop_over_the_heads"
 
 _MAXIMUM = "maximum = x.max(axis=axis, keepdims=True, initial=-np.inf)"
 _STEPS = "scores = query.to(dtype) * scale @ key.to(dtype).transpose(-2, -1)"
-_NUMPY_SCORES = "scores = self.scale * self.query @ self.key.swapaxes(-2, -1)"
-_STEPS_WEIGHTS = "return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0).to(query.dtype)"
-_FILLS = (
-    "scores = scores.masked_fill(~allowed, -math.inf).masked_fill(empty, 0.0)"
+_NUMPY_SCORES = (
+    "scores = self.scale * self.query @ self.key.swapaxes(-2, -1)"
 )
+_STEPS_WEIGHTS = "return torch.softmax(scores, dim=-1).masked_fill(~allowed, 0.0).to(query.dtype)"
+_FILLS = "scores = scores.masked_fill(~allowed, -math.inf).masked_fill(empty, 0.0)"
 _UNMASKED = "return torch.softmax(scores, dim=-1).to(query.dtype)"
 _EMPTY_FUSED = (
     "return output if empty is None else output.masked_fill(empty, 0.0)"
@@ -146,7 +146,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "8 a large negative number in place of minus infinity": Mutant(
         "masks",
-        {"masked_fill(~mask, float('-inf'))": "masked_fill(~mask, -10000.0)"},
+        {
+            "masked_fill(~mask, float('-inf'))": "masked_fill(~mask, -10000.0)"
+        },
         "masks",
         "additive",
     ),
@@ -170,7 +172,8 @@ MUTANTS: dict[str, Mutant] = {
         {
             _FILLS: _FILLS.replace(".masked_fill(empty, 0.0)", ""),
             _STEPS_WEIGHTS: _STEPS_WEIGHTS.replace(
-                ".to(query.dtype)", ".masked_fill(empty, 0.0).to(query.dtype)"
+                ".to(query.dtype)",
+                ".masked_fill(empty, 0.0).to(query.dtype)",
             ),
         },
         SDPA,

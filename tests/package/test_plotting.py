@@ -51,7 +51,9 @@ def test_queries_go_down_and_keys_across_and_both_axes_say_so() -> None:
 
 def test_tokens_stand_at_their_positions() -> None:
     ax = plotting.heatmap(
-        WEIGHTS, query_labels=list("abc"), key_labels=["one", "two", "3", "4"]
+        WEIGHTS,
+        query_labels=list("abc"),
+        key_labels=["one", "two", "3", "4"],
     )
     assert _labels(ax.yaxis) == ["a", "b", "c"]
     assert _labels(ax.xaxis) == ["one", "two", "3", "4"]
@@ -124,7 +126,10 @@ def test_tensors_will_do() -> None:
         ),
         ({"weights": np.zeros(4)}, r"weights.*\(4,\)"),
         ({"query_labels": ["a"]}, r"query_labels must hold 3 labels, got 1"),
-        ({"key_labels": list("abc")}, r"key_labels must hold 4 labels, got 3"),
+        (
+            {"key_labels": list("abc")},
+            r"key_labels must hold 4 labels, got 3",
+        ),
         ({"mask": np.ones((4, 3), dtype=bool)}, r"mask.*\(3, 4\).*\(4, 3\)"),
     ],
 )
@@ -151,7 +156,9 @@ def test_the_style_holds_inside_the_block_and_leaves_no_trace() -> None:
     before = _settings()
     with plotting.style():
         assert mpl.rcParams["image.cmap"] == "cividis"
-        colors = [entry["color"] for entry in mpl.rcParams["axes.prop_cycle"]]
+        colors = [
+            entry["color"] for entry in mpl.rcParams["axes.prop_cycle"]
+        ]
         assert colors == list(plotting.COLORS.values())[:5]
         plotting.heatmap(WEIGHTS)
     assert _settings() == before

@@ -13,7 +13,9 @@ HALF = [torch.float16, torch.bfloat16]
 B, H, L, S, E, EV = 2, 3, 5, 7, 4, 6
 
 
-def _exact(*tensors: torch.Tensor, mask: torch.Tensor | None = None) -> tuple:
+def _exact(
+    *tensors: torch.Tensor, mask: torch.Tensor | None = None
+) -> tuple:
     """Return output and weights in float64, of the numbers as they were rounded."""
     arrays = [x.detach().cpu().double().numpy() for x in tensors]
     return loop_attention(
@@ -76,7 +78,9 @@ def test_scores_beyond_the_largest_number_of_fp16_do_no_harm(
     device: str, return_weights: bool
 ) -> None:
     """The products reach 400 * 400 * 4 = 640000, and fp16 ends at 65504."""
-    query = torch.full((1, 1, 2, E), 400.0, dtype=torch.float16, device=device)
+    query = torch.full(
+        (1, 1, 2, E), 400.0, dtype=torch.float16, device=device
+    )
     key = torch.stack([query[0, 0, 0], -query[0, 0, 0], query[0, 0, 0]])[
         None, None
     ]
@@ -102,7 +106,9 @@ def test_numpy_scores_beyond_the_largest_number_of_fp16_do_no_harm() -> None:
     query = np.full((2, E), 400, dtype=np.float16)
     key = np.stack([query[0], -query[0], query[0]])
     value = np.array([[1.0, 2], [4, 8], [3, 5]], dtype=np.float16)
-    output, weights = reference.scaled_dot_product_attention(query, key, value)
+    output, weights = reference.scaled_dot_product_attention(
+        query, key, value
+    )
     assert output.tolist() == [[2.0, 3.5]] * 2
     assert weights.tolist() == [[0.5, 0, 0.5]] * 2
 
@@ -200,7 +206,9 @@ def test_autocast_lets_a_float32_layer_attend_in_bfloat16() -> None:
         fused = layer(x, is_causal=True)
     assert output.dtype == fused.dtype == weights.dtype == torch.bfloat16
     # four matrix products in bfloat16, whose eps is 8e-3, of numbers of order 1
-    torch.testing.assert_close(output.float(), expected, rtol=0.05, atol=0.03)
+    torch.testing.assert_close(
+        output.float(), expected, rtol=0.05, atol=0.03
+    )
     torch.testing.assert_close(fused.float(), expected, rtol=0.05, atol=0.03)
     output.float().sum().backward()
     assert all(p.grad.isfinite().all() for p in layer.parameters())

@@ -10,7 +10,11 @@ import pytest
 import torch
 from implementations import NumPy, PyTorch, tolerance
 from numpy.typing import NDArray
-from oracle import directional_derivatives, loop_attention, numerical_gradients
+from oracle import (
+    directional_derivatives,
+    loop_attention,
+    numerical_gradients,
+)
 from torch.nn import functional as F
 
 from attention import functional, masks, reference
@@ -59,7 +63,12 @@ CASES: dict[
     "only the value has a batch": ((L, E), (S, E), (B, S, EV), {}),
     "only the query has a batch": ((B, L, E), (S, E), (S, EV), {}),
     "only the key has a batch": ((L, E), (B, S, E), (S, EV), {}),
-    "axes of size 1 stretch": ((B, 1, L, E), (1, H, S, E), (B, 1, S, EV), {}),
+    "axes of size 1 stretch": (
+        (B, 1, L, E),
+        (1, H, S, E),
+        (B, 1, S, EV),
+        {},
+    ),
     "value has more axes, masked": (
         (H, L, E),
         (H, S, E),
@@ -299,7 +308,9 @@ def test_float32_differs_from_float64_by_rounding_alone(
     for single, double in pairs:
         if single is not None:
             assert single.dtype == np.float32
-            np.testing.assert_allclose(single, double, **tolerance(np.float32))
+            np.testing.assert_allclose(
+                single, double, **tolerance(np.float32)
+            )
 
 
 def _inputs(
@@ -466,7 +477,9 @@ def test_the_first_query_of_causal_attention_gets_the_first_value(
 ) -> None:
     query, key, value, _ = _inputs(rng)
     output, _ = implementation.attend(query, key, value, is_causal=True)
-    np.testing.assert_allclose(output[..., 0, :], value[..., 0, :], rtol=1e-15)
+    np.testing.assert_allclose(
+        output[..., 0, :], value[..., 0, :], rtol=1e-15
+    )
 
 
 @pytest.mark.parametrize("additive", [False, True])
@@ -483,7 +496,9 @@ def test_the_causal_flag_beside_a_mask_equals_both_masks_joined(
         **tolerance(np.float64),
     )
     for both, one in zip(
-        implementation.gradients(grad_output, *inputs, given, is_causal=True),
+        implementation.gradients(
+            grad_output, *inputs, given, is_causal=True
+        ),
         implementation.gradients(grad_output, *inputs, joined),
         strict=True,
     ):
@@ -530,7 +545,9 @@ def test_a_query_that_may_attend_to_nothing_gets_exactly_zero_and_passes_on_no_g
     assert empty.any()
     mask = mask if mask.dtype == bool else mask.astype(dtype)
     *inputs, grad_output = _inputs(rng, dtype, d_v)
-    output, weights = implementation.attend(*inputs, mask, is_causal=is_causal)
+    output, weights = implementation.attend(
+        *inputs, mask, is_causal=is_causal
+    )
     assert np.isfinite(output).all()
     assert (output[empty] == 0).all()
     if weights is not None:
@@ -666,9 +683,13 @@ def test_scores_up_to_ten_thousand_give_no_nan_in_output_or_gradients(
     key = np.array([[size], [0.0], [-size]], dtype=dtype)
     value = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], dtype=dtype)
     output, _ = implementation.attend(query, key, value)
-    np.testing.assert_allclose(output[:2], [[1.0, 0.0], [0.5, 0.5]], atol=1e-6)
+    np.testing.assert_allclose(
+        output[:2], [[1.0, 0.0], [0.5, 0.5]], atol=1e-6
+    )
     np.testing.assert_allclose(output[2], [0.5, 0.5], rtol=1e-6)
-    low = implementation.attend(-query[:1], np.full_like(key, size), value)[0]
+    low = implementation.attend(-query[:1], np.full_like(key, size), value)[
+        0
+    ]
     np.testing.assert_allclose(low, [[0.5, 0.5]], rtol=1e-6)
     gradients = implementation.gradients(
         np.ones((3, 2), dtype=dtype), query, key, value
@@ -699,7 +720,13 @@ def test_rows_whose_scores_lie_far_apart_do_not_disturb_each_other(
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
     ("batch", "queries", "keys", "width"),
-    [(0, L, S, EV), (B, 0, S, EV), (B, L, 0, EV), (B, 0, 0, EV), (B, L, S, 0)],
+    [
+        (0, L, S, EV),
+        (B, 0, S, EV),
+        (B, L, 0, EV),
+        (B, 0, 0, EV),
+        (B, L, S, 0),
+    ],
     ids=["no batch", "no queries", "no keys", "neither", "no values' width"],
 )
 def test_sizes_of_zero_give_zeros_of_the_right_shape(
@@ -711,7 +738,10 @@ def test_sizes_of_zero_give_zeros_of_the_right_shape(
     is_causal: bool,
     mask: str | None,
 ) -> None:
-    query, key = np.ones((batch, H, queries, E)), np.ones((batch, H, keys, E))
+    query, key = (
+        np.ones((batch, H, queries, E)),
+        np.ones((batch, H, keys, E)),
+    )
     value = np.ones((batch, H, keys, width))
     given = None
     if mask is not None:
@@ -826,7 +856,9 @@ def test_torch_changes_none_of_its_inputs(
     additive: bool,
     is_causal: bool,
 ) -> None:
-    *tensors, _ = (torch.tensor(x, device=device) for x in _inputs(rng, d_v=E))
+    *tensors, _ = (
+        torch.tensor(x, device=device) for x in _inputs(rng, d_v=E)
+    )
     mask = _one_empty_row(L, S)
     tensors.append(
         torch.tensor(_additive(mask) if additive else mask, device=device)
@@ -1060,7 +1092,9 @@ def test_the_gradient_of_a_learned_bias_is_pytorchs(
     )
     output = result[0] if return_weights else result
     output.square().sum().backward()
-    F.scaled_dot_product_attention(*tensors, theirs).square().sum().backward()
+    F.scaled_dot_product_attention(
+        *tensors, theirs
+    ).square().sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
@@ -1158,7 +1192,9 @@ def test_gradcheck_and_gradgradcheck(
         (2, 4, 2),
     )  # d_v differs: no kernel without second gradient
     tensors = [
-        torch.randn(s, dtype=torch.float64, device=device, requires_grad=True)
+        torch.randn(
+            s, dtype=torch.float64, device=device, requires_grad=True
+        )
         for s in shapes
     ]
     mask = {
@@ -1171,7 +1207,10 @@ def test_gradcheck_and_gradgradcheck(
 
     def attend(*x: torch.Tensor) -> Any:
         return functional.scaled_dot_product_attention(
-            *x, mask, is_causal=kind == "causal", return_weights=return_weights
+            *x,
+            mask,
+            is_causal=kind == "causal",
+            return_weights=return_weights,
         )
 
     assert torch.autograd.gradcheck(attend, tensors)
@@ -1179,7 +1218,9 @@ def test_gradcheck_and_gradgradcheck(
 
 
 @pytest.mark.parametrize("kind", ["boolean", "empty row", "causal"])
-def test_weights_carry_a_gradient_of_their_own(device: str, kind: str) -> None:
+def test_weights_carry_a_gradient_of_their_own(
+    device: str, kind: str
+) -> None:
     """A loss on the weights reaches query and key, and no value."""
     torch.manual_seed(0)
     tensors = [

@@ -143,7 +143,9 @@ def test_the_dtype_is_kept_and_half_precision_is_computed_in_float32(
     assert reference.softmax_jacobian(x[:, :3]).dtype == dtype
 
 
-def test_scores_of_half_precision_near_its_largest_number_do_no_harm() -> None:
+def test_scores_of_half_precision_near_its_largest_number_do_no_harm() -> (
+    None
+):
     x = np.array([[65504.0, 65472.0, -65504.0]], dtype=np.float16)
     np.testing.assert_allclose(
         reference.softmax(x), [exact_softmax(x[0])], atol=1e-7
@@ -187,7 +189,9 @@ def test_softmax_is_the_gradient_of_log_sum_exp() -> None:
     np.testing.assert_allclose(slopes, reference.softmax(x), atol=1e-9)
 
 
-def test_the_jacobian_is_that_of_finite_differences_and_of_autograd() -> None:
+def test_the_jacobian_is_that_of_finite_differences_and_of_autograd() -> (
+    None
+):
     x, step = _normal(2, 5), 1e-6
     jacobian = reference.softmax_jacobian(x)
     assert jacobian.shape == (2, 5, 5)

@@ -69,7 +69,9 @@ def fetched(page: BeautifulSoup) -> list[str]:
         for tag in page.find_all(name):
             for attribute in attributes:
                 value = tag.get(attribute, "")
-                parts = value.split(",") if attribute == "srcset" else [value]
+                parts = (
+                    value.split(",") if attribute == "srcset" else [value]
+                )
                 found += [part.split()[0] for part in parts if part.strip()]
     for tag in page.find_all("link"):
         if FETCHED_LINKS & set(tag.get("rel") or []):
@@ -184,7 +186,8 @@ def test_nothing_is_left_unrendered(soup: Reader, page: str) -> None:
         tag.replace_with(" ")
     said = tree.get_text()
     assert [
-        said[m.start() - 30 : m.end() + 30] for m in UNRENDERED.finditer(said)
+        said[m.start() - 30 : m.end() + 30]
+        for m in UNRENDERED.finditer(said)
     ] == []
 
 
@@ -219,12 +222,17 @@ def test_display_formulas_can_be_scrolled_by_keyboard(
 @pytest.mark.parametrize("page", chapter_pages())
 def test_equations_are_numbered_by_chapter(soup: Reader, page: str) -> None:
     chapter = chapter_pages().index(page) + 1
-    assert text(article(soup(page)).select_one("h1")).startswith(f"{chapter}.")
+    assert text(article(soup(page)).select_one("h1")).startswith(
+        f"{chapter}."
+    )
     numbers = [
-        str(t.contents[0]).strip() for t in article(soup(page)).select(".eqno")
+        str(t.contents[0]).strip()
+        for t in article(soup(page)).select(".eqno")
     ]
     assert numbers
-    assert numbers == [f"({chapter}.{n})" for n in range(1, len(numbers) + 1)]
+    assert numbers == [
+        f"({chapter}.{n})" for n in range(1, len(numbers) + 1)
+    ]
 
 
 def test_references_to_equations_show_their_numbers(soup: Reader) -> None:
@@ -313,7 +321,9 @@ def test_links_inside_the_book_lead_somewhere(
         file = file.resolve()
         assert file.is_file(), f"{link['href']} leads nowhere"
         if address.fragment and file.suffix == ".html":
-            name = file.relative_to(html.resolve()).with_suffix("").as_posix()
+            name = (
+                file.relative_to(html.resolve()).with_suffix("").as_posix()
+            )
             if name not in ids:
                 ids[name] = {
                     str(tag["id"]) for tag in soup(name).find_all(id=True)

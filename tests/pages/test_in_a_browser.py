@@ -40,7 +40,10 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+DESKTOP, PHONE = (
+    {"width": 1280, "height": 900},
+    {"width": 390, "height": 844},
+)
 
 # Every formula that is on the page and not folded away: its size, and how far its ink stands out
 # from what is behind it (WCAG's contrast ratio).
@@ -137,7 +140,9 @@ def watch(browser: Browser, html: Path) -> Iterator[Watch]:
     context.close()
 
 
-@pytest.mark.parametrize("page", [*toc_pages(), "genindex", "search", "index"])
+@pytest.mark.parametrize(
+    "page", [*toc_pages(), "genindex", "search", "index"]
+)
 def test_a_page_opens_with_no_request_elsewhere_and_no_complaint(
     watch: Watch, page: str
 ) -> None:
@@ -159,7 +164,9 @@ def test_formulas_are_seen_and_legible_in_light_and_dark(
             f"document.documentElement.dataset.theme === '{scheme}'"
         )
         formulas = tab.evaluate(FORMULAS)
-        assert [f for f in formulas if f["width"] < 2 or f["height"] < 2] == []
+        assert [
+            f for f in formulas if f["width"] < 2 or f["height"] < 2
+        ] == []
         assert [(scheme, f) for f in formulas if f["contrast"] < 4.5] == []
         inks[scheme] = len(formulas)
     assert inks["light"] == inks["dark"]

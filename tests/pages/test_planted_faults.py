@@ -123,9 +123,13 @@ def test_every_bad_reference_fails_and_is_named(small_book: Path) -> None:
     done = build(small_book)
     assert done.returncode != 0
     warnings = "\n".join(
-        line for line in done.stdout.splitlines() if "chapters/page.md" in line
+        line
+        for line in done.stdout.splitlines()
+        if "chapters/page.md" in line
     )
-    assert [name for name in REFERENCES.values() if name not in warnings] == []
+    assert [
+        name for name in REFERENCES.values() if name not in warnings
+    ] == []
 
 
 def test_source_of_an_unknown_object_fails_and_is_named(
