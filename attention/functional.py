@@ -158,9 +158,8 @@ def scaled_dot_product_attention(
             everything if attn_mask is None else attn_mask, scores_shape
         )
     weights = _attention_weights(query, key, attn_mask, scale, scores_shape)
-    output = (
-        F.dropout(weights, dropout_p) @ value
-    )  # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
+    # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
+    output = F.dropout(weights, dropout_p) @ value
     return (output, weights) if return_weights else output
 
 

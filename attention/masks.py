@@ -181,10 +181,8 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         raise ValueError(
             f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}"
         )
-    mask = (
-        torch.arange(S, device=lengths.device) < lengths[:, None]
-    )  # (B, S)
-    return mask[:, None, None, :]
+    key = torch.arange(S, device=lengths.device)  # (S,)
+    return (key < lengths[:, None])[:, None, None, :]  # (B, 1, 1, S)
 
 
 def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

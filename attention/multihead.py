@@ -36,10 +36,9 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         If ``x`` has fewer than two axes, or ``num_heads`` does not divide its width.
     """
     _checks.splittable(x.shape, num_heads)
-    x = x.reshape(
-        *x.shape[:-1], num_heads, x.shape[-1] // num_heads
-    )  # (..., L, H, d)
-    return x.transpose(-3, -2)  # (..., H, L, d)
+    # (..., L, H * d) -> (..., L, H, d) -> (..., H, L, d)
+    x = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
+    return x.transpose(-3, -2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -63,9 +62,8 @@ def merge_heads(x: Tensor) -> Tensor:
         If ``x`` has fewer than three axes.
     """
     _checks.mergeable(x.shape)
-    return x.transpose(-3, -2).flatten(
-        -2
-    )  # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
+    # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
+    return x.transpose(-3, -2).flatten(-2)
 
 
 class MultiHeadAttention(nn.Module):

@@ -205,8 +205,9 @@ def scaled_dot_product_attention(
     weights = inputs.weights()
     # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
     output = (weights * inputs.dropout) @ inputs.value
-    return output.astype(inputs.dtype, copy=False), weights.astype(
-        inputs.dtype, copy=False
+    return (
+        output.astype(inputs.dtype, copy=False),
+        weights.astype(inputs.dtype, copy=False),
     )
 
 
@@ -381,10 +382,9 @@ def split_heads(x: ArrayLike, num_heads: int) -> FloatArray:
     x = np.asarray(x)
     _checks.splittable(x.shape, num_heads)
     *leading, length, width = x.shape
-    x = x.reshape(
-        *leading, length, num_heads, width // num_heads
-    )  # (..., L, H, d)
-    return x.swapaxes(-3, -2)  # (..., H, L, d)
+    # (..., L, H * d) -> (..., L, H, d) -> (..., H, L, d)
+    x = x.reshape(*leading, length, num_heads, width // num_heads)
+    return x.swapaxes(-3, -2)
 
 
 def merge_heads(x: ArrayLike) -> FloatArray:
@@ -410,8 +410,9 @@ def merge_heads(x: ArrayLike) -> FloatArray:
     x = np.asarray(x)
     _checks.mergeable(x.shape)
     *leading, num_heads, length, width = x.shape
-    x = x.swapaxes(-3, -2)  # (..., L, H, d)
-    return x.reshape(*leading, length, num_heads * width)  # (..., L, H * d)
+    # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
+    x = x.swapaxes(-3, -2)
+    return x.reshape(*leading, length, num_heads * width)
 
 
 def multi_head_attention(
@@ -491,13 +492,10 @@ def multi_head_attention(
     queries = split_heads(_project(query, arrays, "Q"), num_heads)
     keys = split_heads(_project(key, arrays, "K"), num_kv_heads)
     values = split_heads(_project(value, arrays, "V"), num_kv_heads)
-    # each key/value head serves a group of consecutive query heads
-    keys = keys.repeat(
-        num_heads // num_kv_heads, axis=-3
-    )  # (..., H, S, d_k)
-    values = values.repeat(
-        num_heads // num_kv_heads, axis=-3
-    )  # (..., H, S, d_v)
+    # Each key/value head serves a group of consecutive query heads:
+    # (..., H_kv, S, d_k) -> (..., H, S, d_k)
+    keys = keys.repeat(num_heads // num_kv_heads, axis=-3)
+    values = values.repeat(num_heads // num_kv_heads, axis=-3)
     # attend: (..., H, L, d_v)
     heads, weights = scaled_dot_product_attention(
         queries,
@@ -509,8 +507,9 @@ def multi_head_attention(
     )
     # merge, then mix: (..., L, H * d_v) -> (..., L, width)
     output = _project(merge_heads(heads), arrays, "O")
-    return output.astype(query.dtype, copy=False), weights.astype(
-        query.dtype, copy=False
+    return (
+        output.astype(query.dtype, copy=False),
+        weights.astype(query.dtype, copy=False),
     )
 
 
@@ -581,12 +580,9 @@ def _shifted_exponentials(
     if not x.ndim:
         raise TypeError("x must have at least one axis, got a single number")
     maximum = x.max(axis=axis, keepdims=True, initial=-np.inf)
-    maximum = np.where(np.isneginf(maximum), 0, maximum).astype(
-        x.dtype, copy=False
-    )
-    with np.errstate(
-        over="ignore"
-    ):  # a difference of -inf has exponential 0
+    maximum = np.where(np.isneginf(maximum), x.dtype.type(0), maximum)
+    # A difference of -inf has the exponential 0, and needs no warning.
+    with np.errstate(over="ignore"):
         return np.exp(x - maximum), maximum
 
 

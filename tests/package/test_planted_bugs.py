@@ -188,7 +188,7 @@ MUTANTS: dict[str, Mutant] = {
     "9 an empty row is 0/0 in NumPy": Mutant(
         "reference",
         {
-            "maximum = np.where(np.isneginf(maximum), 0, maximum)": "maximum = maximum"
+            "np.where(np.isneginf(maximum), x.dtype.type(0), maximum)": "maximum"
         },
         SDPA,
         "attend_to_nothing",
@@ -267,7 +267,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "14 padding hides queries": Mutant(
         "masks",
-        {"return mask[:, None, None, :]": "return mask[:, None, :, None]"},
+        {"[:, None, None, :]": "[:, None, :, None]"},
         "masks",
         "padding",
     ),
