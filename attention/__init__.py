@@ -1,7 +1,7 @@
 """Scaled dot-product and multi-head attention, as derived in the book *Attention, Derived*.
 
 ========================  ==================================================================
-:mod:`.reference`         one NumPy function per equation, readable before fast
+:mod:`.reference`         the main equations in NumPy, readable before fast
 :mod:`.masks`             who may attend to whom: boolean masks, True = may attend
 :mod:`.functional`        the PyTorch function, a drop-in for PyTorch's own, weights on request
 :mod:`.multihead`         the PyTorch layer, to and from ``torch.nn.MultiheadAttention``

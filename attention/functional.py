@@ -73,8 +73,9 @@ def scaled_dot_product_attention(
     .. math:: \operatorname{Attention}(Q, K, V) = P V, \qquad
               P = \softmax\!\left(\frac{Q K^{\mathsf T}}{\sqrt{d_k}} + M\right)
 
-    The arguments are those of :func:`torch.nn.functional.scaled_dot_product_attention`. Without
-    ``return_weights`` its fused kernels do the work and the weights are never stored.
+    The arguments are those of :func:`torch.nn.functional.scaled_dot_product_attention`, with more
+    inputs refused. Without ``return_weights`` PyTorch's function does the work, with the
+    exceptions in the notes; where it picks a fused kernel, the weights are never stored.
 
     Parameters
     ----------
@@ -114,10 +115,10 @@ def scaled_dot_product_attention(
     ------
     TypeError
         If an input is no tensor, not floating, or of another dtype than the rest; if the mask is
-        of integers.
+        of integers, or floating but neither of the inputs' dtype nor of float32.
     ValueError
         If shapes or devices do not fit, ``dropout_p`` lies outside [0, 1), or a floating mask
-        holds only zeros and ones.
+        holds nothing but zeros and ones, with a one among them.
 
     Notes
     -----
@@ -125,7 +126,8 @@ def scaled_dot_product_attention(
     large that its score overflows, the fused kernels give NaN. With a mask, this function therefore
     looks at the size of the inputs (on a GPU that waits for them) and computes step by step where
     needed, so that what is masked cannot matter. Under :func:`torch.compile` nothing can look at
-    the data: masks always take the steps, and a floating mask of zeros and ones goes unnoticed.
+    the data: masks and the causal flag always take the steps, and a floating mask of zeros and
+    ones goes unnoticed.
     """
     scores_shape = _check_inputs(
         query, key, value, attn_mask, is_causal, enable_gqa

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Alignment = Literal["upper_left", "lower_right"]
-"""Where the diagonal of an L by S mask starts: see :func:`causal`."""
+"""The corner at which the diagonal of an L by S mask starts; :func:`causal` explains the two."""
 
 
 def causal(
@@ -44,8 +44,8 @@ def causal(
 
     .. math::
 
-        \text{upper left:} \quad M_{ij} = [\, j \le i \,], \qquad
-        \text{lower right:} \quad M_{ij} = [\, j \le i + (S - L) \,]
+        \text{upper left:} \quad [\, j \le i \,], \qquad
+        \text{lower right:} \quad [\, j \le i + (S - L) \,]
 
     Upper left takes query i to stand at key position i, as ``is_causal`` does in PyTorch. Lower
     right takes the last query to stand at the last key, which is what decoding with earlier keys
@@ -91,7 +91,7 @@ def sliding_window(
 ) -> Tensor:
     r"""Let each query see a window of keys around its own position.
 
-    .. math:: M_{ij} = [\, a_i - \text{left} \le j \le a_i + \text{right} \,]
+    .. math:: [\, a_i - \text{left} \le j \le a_i + \text{right} \,]
 
     where :math:`a_i` is the key position of query i: i, or i + (S - L) with lower right. With the
     default ``right=0`` the window is causal. It holds ``left + 1 + right`` keys, the query's own
@@ -135,7 +135,7 @@ def sliding_window(
 def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
     r"""Let every query see only the real keys of its sequence, not the padding after them.
 
-    .. math:: M_{b,1,1,j} = [\, j < \text{lengths}_b \,]
+    .. math:: [\, j < \text{lengths}_b \,]
 
     It masks keys. The rows of padded *queries* are left alone: nobody reads them, and the loss
     must leave them out.
@@ -254,18 +254,19 @@ def to_module_attn_mask(
     Parameters
     ----------
     mask
-        Boolean, True = may attend: shape (L, S), or broadcasting to (B, H, L, S).
+        Boolean, True = may attend: shape (L, S), or all four axes of (B, H, L, S), of size 1
+        where it is the same for all. Three axes are refused, as in the layer.
     batch_size
-        B.
+        Number of sequences, B.
     num_heads
-        H.
+        Number of heads, H.
     L
         Number of queries, for a mask whose query axis has size 1.
 
     Returns
     -------
     torch.Tensor
-        Boolean, True = may *not* attend: shape (L, S) from a two-dimensional mask, else
+        Boolean, True = may *not* attend: shape (L, S) from a mask of one or two axes, else
         (B * H, L, S), in which the heads of one batch entry lie together.
 
     Raises
@@ -273,14 +274,15 @@ def to_module_attn_mask(
     TypeError
         If the mask is not boolean, or a size no integer.
     ValueError
-        If a size is negative, or the mask does not broadcast to (B, H, L, S).
+        If a size is negative, or the mask has three axes or does not fit (B, H, L, S).
     """
     _require_boolean(mask)
     _checks.size(batch_size, "batch_size")
     _checks.size(num_heads, "num_heads", least=1)
     _checks.size(L, "L")
     S = mask.shape[-1] if mask.ndim else 0
-    _checks.mask_shape(mask.shape, (batch_size, num_heads, L, S), "mask")
+    scores_shape = (batch_size, num_heads, L, S)
+    _checks.layer_mask_shape(mask.shape, scores_shape, "mask")
     if mask.ndim <= 2:
         return ~mask.expand(L, S)
     return ~mask.expand(batch_size, num_heads, L, S).reshape(
@@ -332,7 +334,7 @@ def from_module_masks(
     key_padding_mask
         Shape (B, S) or, for a single sequence, (S,). Of the same two kinds.
     num_heads
-        H.
+        Number of heads, H.
 
     Returns
     -------

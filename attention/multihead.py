@@ -23,7 +23,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     x
         Shape (..., L, H * d).
     num_heads
-        H.
+        Number of heads, H.
 
     Returns
     -------
@@ -84,7 +84,7 @@ class MultiHeadAttention(nn.Module):
     d_model
         Width of the queries and of the output.
     num_heads
-        H, the number of query heads.
+        Number of query heads, H.
     d_k
         Width of a query or key in one head; ``d_model // num_heads`` where it is None.
     d_v
@@ -228,7 +228,7 @@ class MultiHeadAttention(nn.Module):
         value
             Shape (..., S, vdim); the key where it is None.
         attn_mask
-            Boolean (True = may attend) or floating (added), of shape (L, S) for every batch
+            Boolean (True = may attend) or floating (added), of shape (L, S) or (S,) for every batch
             entry and head alike, or with *all* the axes (..., H, L, S), of size 1 where it is the
             same for all. A mask per batch entry is ``mask[:, None]``, one per head ``mask[None]``;
             a three-dimensional mask of a batch is refused, as it could mean either.
@@ -282,7 +282,7 @@ class MultiHeadAttention(nn.Module):
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
-        """Make a layer with the weights of a ``torch.nn.MultiheadAttention``.
+        """Make a layer with the parameters of a ``torch.nn.MultiheadAttention``.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class MultiHeadAttention(nn.Module):
         Returns
         -------
         MultiHeadAttention
-            With copies of the weights, the same dropout, dtype, device and training mode.
+            With copies of the parameters, the same dropout, dtype, device and training mode.
 
         Raises
         ------
@@ -327,12 +327,12 @@ class MultiHeadAttention(nn.Module):
         return layer.train(module.training)
 
     def to_torch(self) -> nn.MultiheadAttention:
-        """Make a ``torch.nn.MultiheadAttention`` with this layer's weights.
+        """Make a ``torch.nn.MultiheadAttention`` with this layer's parameters.
 
         Returns
         -------
         torch.nn.MultiheadAttention
-            Batch first, with copies of the weights, the same dropout, dtype, device and mode.
+            Batch first, with copies of the parameters, the same dropout, dtype, device and mode.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-r"""Attention in NumPy: one function for each equation of the book, readable before fast.
+r"""Attention in NumPy: the book's main equations, readable before fast.
 
 All functions take any floating dtype and compute in at least float32. Shapes are written in the
 letters of the package: L queries, S keys, E = d_k, Ev = d_v, H heads; ``...`` is any number of
@@ -58,7 +58,7 @@ def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     Raises
     ------
     TypeError
-        If ``x`` is not floating.
+        If ``x`` is not floating, or has no axis.
 
     Notes
     -----
@@ -100,7 +100,7 @@ def log_sum_exp(
     Raises
     ------
     TypeError
-        If ``x`` is not floating.
+        If ``x`` is not floating, or has no axis.
 
     Notes
     -----
@@ -192,7 +192,8 @@ def scaled_dot_product_attention(
     TypeError
         If the dtypes are not floating or differ, or the mask is of integers.
     ValueError
-        If shapes do not fit, or a floating mask holds only zeros and ones.
+        If shapes do not fit, or a floating mask holds nothing but zeros and ones, with a one among
+        them.
 
     Notes
     -----
@@ -257,8 +258,8 @@ def scaled_dot_product_attention_backward(
 
     Notes
     -----
-    The same gradients, tile by tile, are in appendix B.2 of Dao et al., "FlashAttention", 2022,
-    arXiv:2205.14135.
+    The same gradients are derived in appendix B.2 of Dao et al., "FlashAttention", 2022,
+    arXiv:2205.14135, and computed tile by tile in their Algorithm 4.
     """
     inputs = _Inputs(
         query, key, value, attn_mask, is_causal, scale, dropout_mask
@@ -341,8 +342,9 @@ def dropout_mask(
 
     Notes
     -----
-    Dropout is from Srivastava et al., JMLR 15 (2014) 1929-1958, which rescales at test time;
-    dividing in training instead is what PyTorch does.
+    Dropout was introduced by Hinton et al. (2012), arXiv:1207.0580, and is described in full by
+    Srivastava et al., JMLR 15 (2014) 1929-1958, who rescale at test time; dividing in training
+    instead is what PyTorch does.
     """
     dropout_p = _checks.probability(dropout_p)
     dtype = np.dtype(dtype)
@@ -367,7 +369,7 @@ def split_heads(x: ArrayLike, num_heads: int) -> FloatArray:
     x
         Shape (..., L, H * d).
     num_heads
-        H.
+        Number of heads, H.
 
     Returns
     -------
@@ -450,15 +452,17 @@ def multi_head_attention(
         ``W_V`` (width of values, H_kv * d_v), ``W_O`` (H * d_v, width of the output), and,
         where there are biases, ``b_Q``, ``b_K``, ``b_V``, ``b_O`` of the matching widths.
     num_heads
-        H, the number of query heads.
+        Number of query heads, H.
     attn_mask
-        Shape (L, S), or all the axes of (..., H, L, S), of size 1 where it is the same for all;
-        see :func:`scaled_dot_product_attention`.
+        Shape (L, S) or (S,), or all the axes of (..., H, L, S), of size 1 where it is the same for
+        all; see :func:`scaled_dot_product_attention`.
     num_kv_heads
         H_kv, which divides H: each key/value head serves H / H_kv consecutive query heads.
         None means H.
-    is_causal, dropout_mask
-        As in :func:`scaled_dot_product_attention`, for every head.
+    is_causal
+        Query i sees keys 0 … i, in every head; with a mask, both apply.
+    dropout_mask
+        Factors on the weights, of the same shapes as ``attn_mask``.
 
     Returns
     -------
@@ -486,7 +490,9 @@ def multi_head_attention(
         query, key, value, arrays, num_heads, num_kv_heads, attn_mask
     )
     _checks.flag(is_causal, "is_causal")
-    _read_dropout(dropout_mask, scores_shape)
+    if dropout_mask is not None:
+        factors = _read_dropout(dropout_mask, scores_shape)
+        _checks.layer_mask_shape(factors.shape, scores_shape, "dropout_mask")
 
     # project, then split: (..., L, d_model) -> (..., H, L, d_k)
     queries = split_heads(_project(query, arrays, "Q"), num_heads)

@@ -214,12 +214,21 @@ def _some_mask(*shape: int) -> torch.Tensor:
 MODULE_SHAPES = [
     (L, S),
     (B, H, L, S),
-    (H, L, S),
     (1, H, L, S),
     (B, 1, L, S),
     (B, 1, 1, S),
     (1, S),
 ]
+
+
+@pytest.mark.parametrize("batch_size", [B, H])
+def test_to_module_attn_mask_refuses_three_axes_which_could_mean_either(
+    batch_size: int,
+) -> None:
+    with pytest.raises(ValueError, match=r"mask\[:, None\].*mask\[None\]"):
+        masks.to_module_attn_mask(
+            torch.ones(H, L, S, dtype=torch.bool), batch_size, H, L
+        )
 
 
 @pytest.mark.parametrize("shape", MODULE_SHAPES)
