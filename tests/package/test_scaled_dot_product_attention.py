@@ -447,6 +447,20 @@ def test_a_bias_that_holds_a_one_among_others_is_added(
     )
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_bias_of_plus_infinity_is_no_mask_but_spoils_its_row(
+    implementation: Implementation, rng: np.random.Generator
+) -> None:
+    *inputs, _ = _inputs(rng)
+    bias = _bias(L, S)
+    bias[2, 3] = np.inf
+    output, _ = implementation.attend(*inputs, bias)
+    spoilt = np.isnan(output).any(axis=-1)
+    np.testing.assert_array_equal(
+        spoilt, np.broadcast_to(np.arange(L) == 2, spoilt.shape)
+    )
+
+
 def test_the_same_constant_added_to_a_row_of_scores_changes_nothing(
     implementation: Implementation, rng: np.random.Generator
 ) -> None:
