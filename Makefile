@@ -38,5 +38,5 @@ lock:  ## write requirements.txt anew from pyproject.toml (UPGRADE=1 for the new
 	@sh tools/lock.sh
 
 clean:  ## remove all that these commands have made
-	rm -rf .venv .make _build .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv .make _build build .mypy_cache .pytest_cache .ruff_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

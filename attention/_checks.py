@@ -139,9 +139,13 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
         scale, int | float | np.number
     ):
         raise TypeError(f"scale must be a number or None, got {scale!r}")
-    if not math.isfinite(scale):
+    try:
+        number = float(scale)
+    except OverflowError:  # an integer beyond every float
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"scale must be finite, got {scale}")
-    return float(scale)
+    return number
 
 
 def flag(value: bool, name: str) -> None:

@@ -14,7 +14,7 @@ from attention import _checks, masks
 
 __all__ = ["scaled_dot_product_attention"]
 
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 @overload
@@ -125,13 +125,15 @@ def scaled_dot_product_attention(
     Equation (1) of Vaswani et al. (2017), arXiv:1706.03762. Where a *masked* key or value is so
     large that its score overflows, the fused kernels give NaN. With a mask, this function therefore
     looks at the size of the inputs (on a GPU that waits for them) and computes step by step where
-    needed, so that what is masked cannot matter. Under :func:`torch.compile` nothing can look at
-    the data: masks and the causal flag always take the steps, and a floating mask of zeros and
-    ones goes unnoticed.
+    needed, so that what is masked cannot matter. Under autocast this holds for what autocast makes
+    of the inputs. Where nothing can look at the data (:func:`torch.compile`,
+    :func:`torch.func.vmap`, the meta device), masks and the causal flag always take the steps, and
+    a floating mask of zeros and ones goes unnoticed.
     """
     scores_shape = _check_inputs(
         query, key, value, attn_mask, is_causal, enable_gqa
     )
+    _checks.flag(return_weights, "return_weights")
     dropout_p = _checks.probability(dropout_p)
     scale = _checks.softmax_scale(scale, query.shape[-1])
     if enable_gqa:
@@ -260,6 +262,8 @@ def _fused_suits(
         query.dtype,
     ):
         return False
+    if is_causal and attn_mask is None and scale <= 0:
+        return False  # PyTorch scales its mask along: -inf * 0 is NaN
     if torch.compiler.is_compiling():
         return False  # what follows looks at the data; the steps need not
     # They mask by adding -inf, and inf - inf is NaN: no product may come near
@@ -272,7 +276,10 @@ def _fused_suits(
     ).max
     width = max(query.shape[-1], value.shape[-1])
     limit = math.sqrt(maximum / max(1.0, abs(scale))) / width
-    return float(largest.max()) < limit
+    try:
+        return float(largest.max()) < limit
+    except RuntimeError:  # no data to look at, as under vmap or on meta
+        return False
 
 
 def _and_causal(mask: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
@@ -305,7 +312,7 @@ def _check_inputs(
             raise TypeError(
                 f"{name} must be a tensor, got {type(x).__name__}"
             )
-        if x.dtype not in _DTYPES:
+        if x.dtype not in DTYPES:
             raise TypeError(
                 f"{name} must be float64, float32, float16 or bfloat16, got {x.dtype}"
             )
@@ -368,7 +375,11 @@ def check_mask(
             f"a floating attn_mask must be of the inputs' {query.dtype} or of float32, "
             f"got {attn_mask.dtype}"
         )
-    if not torch.compiler.is_compiling():  # this looks at the data
-        ones = attn_mask == 1
+    if torch.compiler.is_compiling():
+        return  # what follows looks at the data
+    ones = attn_mask == 1
+    try:
         only = bool((ones | (attn_mask == 0)).all() and ones.any())
-        _checks.zeros_and_ones(only)
+    except RuntimeError:  # no data to look at, as under vmap or on meta
+        return
+    _checks.zeros_and_ones(only)

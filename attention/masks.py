@@ -161,7 +161,12 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
     ValueError
         If ``lengths`` is not one-dimensional, or a length is negative or exceeds S.
     """
-    lengths = torch.as_tensor(lengths)
+    try:
+        lengths = torch.as_tensor(lengths)
+    except (RuntimeError, TypeError, ValueError):
+        raise TypeError(
+            f"lengths must be integers, got {lengths!r}"
+        ) from None
     if lengths.numel() == 0:
         lengths = lengths.long()  # an empty list has no dtype of its own
     if (
@@ -208,8 +213,8 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         If the mask is not boolean or the dtype not floating.
     """
     _require_boolean(mask)
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating, got {dtype}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating torch.dtype, got {dtype}")
     return torch.zeros(
         mask.shape, dtype=dtype, device=mask.device
     ).masked_fill(~mask, float("-inf"))

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from attention import _checks
-from attention.functional import check_mask, scaled_dot_product_attention
+from attention.functional import (
+    DTYPES,
+    _allowed,
+    check_mask,
+    scaled_dot_product_attention,
+)
 
 __all__ = ["MultiHeadAttention", "merge_heads", "split_heads"]
 
@@ -35,6 +40,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     ValueError
         If ``x`` has fewer than two axes, or ``num_heads`` does not divide its width.
     """
+    _require_tensor(x)
     _checks.splittable(x.shape, num_heads)
     # (..., L, H * d) -> (..., L, H, d) -> (..., H, L, d)
     x = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
@@ -61,9 +67,23 @@ def merge_heads(x: Tensor) -> Tensor:
     ValueError
         If ``x`` has fewer than three axes.
     """
+    _require_tensor(x)
     _checks.mergeable(x.shape)
     # (..., H, L, d) -> (..., L, H, d) -> (..., L, H * d)
     return x.transpose(-3, -2).flatten(-2)
+
+
+def _zero_unseen(x: Tensor, attn_mask: Tensor) -> Tensor:
+    """Zero the positions that no query may see, lest their projection overflows."""
+    seen = _allowed(attn_mask)
+    for _ in range(min(2, seen.ndim - 1)):  # over queries, then over heads
+        seen = seen.any(dim=-2)
+    return x.masked_fill(~seen[..., None], 0.0)
+
+
+def _require_tensor(x: Tensor, name: str = "x") -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
 
 
 class MultiHeadAttention(nn.Module):
@@ -111,7 +131,8 @@ class MultiHeadAttention(nn.Module):
     Raises
     ------
     TypeError
-        If a size is no integer.
+        If a size is no integer, ``bias`` no bool, or ``dtype`` not float64, float32, float16 or
+        bfloat16.
     ValueError
         If a size is not positive, ``num_heads`` does not divide ``d_model`` while ``d_k`` or
         ``d_v`` is to be derived from it, ``num_kv_heads`` does not divide ``num_heads``, or
@@ -141,6 +162,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         _checks.size(d_model, "d_model", least=1)
+        _checks.flag(bias, "bias")
+        if dtype is not None and dtype not in DTYPES:
+            raise TypeError(f"dtype must be one of {DTYPES}, got {dtype}")
         _checks.head_counts(num_heads, num_kv_heads)
         if (d_k is None or d_v is None) and d_model % num_heads:
             raise ValueError(
@@ -207,6 +231,17 @@ class MultiHeadAttention(nn.Module):
         *,
         return_weights: Literal[True],
     ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        *,
+        return_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]: ...
     def forward(
         self,
         query: Tensor,
@@ -257,6 +292,9 @@ class MultiHeadAttention(nn.Module):
         value = key if value is None else value
         self._check_inputs(query, key, value, attn_mask)
         _checks.flag(is_causal, "is_causal")
+        _checks.flag(return_weights, "return_weights")
+        if attn_mask is not None:
+            key, value = (_zero_unseen(x, attn_mask) for x in (key, value))
 
         # project, then split: (..., L, d_model) -> (..., H, L, d_k)
         queries = split_heads(self.q_proj(query), self.num_heads)
@@ -418,10 +456,7 @@ class MultiHeadAttention(nn.Module):
         for (name, width), x in zip(
             widths.items(), (query, key, value), strict=True
         ):
-            if not isinstance(x, Tensor):
-                raise TypeError(
-                    f"{name} must be a tensor, got {type(x).__name__}"
-                )
+            _require_tensor(x, name)
             if x.ndim < 2 or x.shape[-1] != width:
                 raise ValueError(
                     f"{name} must have shape (..., length, {width}), got {tuple(x.shape)}"
@@ -441,6 +476,18 @@ class MultiHeadAttention(nn.Module):
                 raise TypeError(
                     f"{name} is of {x.dtype}, but the layer of {weight.dtype}"
                 )
+        # In the inputs' own shapes, which the caller knows, before the heads'.
+        if key.shape[-2] != value.shape[-2]:
+            raise ValueError(
+                "key and value must have the same length S, "
+                f"got key {tuple(key.shape)} and value {tuple(value.shape)}"
+            )
+        _checks.broadcast_shapes(
+            "the leading axes",
+            query=query.shape[:-2],
+            key=key.shape[:-2],
+            value=value.shape[:-2],
+        )
         scores_shape = _checks.scores_shape(
             (*query.shape[:-2], self.num_heads, query.shape[-2], self.d_k),
             (*key.shape[:-2], self.num_heads, key.shape[-2], self.d_k),

@@ -485,6 +485,10 @@ def multi_head_attention(
     """
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     query, key, value = np.asarray(query), np.asarray(key), np.asarray(value)
+    if not isinstance(parameters, Mapping):
+        raise TypeError(
+            f"parameters must be a mapping, got {type(parameters).__name__}"
+        )
     arrays = {name: np.asarray(array) for name, array in parameters.items()}
     scores_shape = _check_multi_head(
         query, key, value, arrays, num_heads, num_kv_heads, attn_mask
@@ -493,6 +497,9 @@ def multi_head_attention(
     if dropout_mask is not None:
         factors = _read_dropout(dropout_mask, scores_shape)
         _checks.layer_mask_shape(factors.shape, scores_shape, "dropout_mask")
+
+    if attn_mask is not None:
+        key, value = (_zero_unseen(x, attn_mask) for x in (key, value))
 
     # project, then split: (..., L, d_model) -> (..., H, L, d_k)
     queries = split_heads(_project(query, arrays, "Q"), num_heads)
@@ -699,6 +706,15 @@ def _check_multi_head(
         _checks.layer_mask_shape(np.shape(attn_mask), scores_shape)
     _read_mask(attn_mask, scores_shape)
     return scores_shape
+
+
+def _zero_unseen(x: FloatArray, attn_mask: ArrayLike) -> FloatArray:
+    """Zero the positions that no query may see, lest their projection overflows."""
+    mask = np.asarray(attn_mask)
+    seen: BoolArray = mask if mask.dtype == np.bool_ else ~np.isneginf(mask)
+    for _ in range(min(2, seen.ndim - 1)):  # over queries, then over heads
+        seen = np.logical_or.reduce(seen, axis=-2)
+    return np.where(seen[..., None], x, x.dtype.type(0))
 
 
 def _project(

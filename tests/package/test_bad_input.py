@@ -767,7 +767,7 @@ LAYER: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
     "batches differ": (
         {"key": (3, S, 10), "value": (3, S, 8)},
         ValueError,
-        ["leading axes", _shape(B, H), _shape(3, H)],
+        ["leading axes", _shape(B), _shape(3)],
     ),
     "a mask of another shape": (
         {"attn_mask": np.ones((L, 6), bool)},

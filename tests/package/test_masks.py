@@ -319,3 +319,16 @@ def test_translations_change_none_of_their_inputs() -> None:
             3
         )
         assert torch.equal(mask, copy)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        masks.causal(3, device="meta"),
+        masks.sliding_window(3, 4, left=1, device="meta"),
+    ],
+)
+def test_masks_are_made_on_the_device_that_is_asked_for(
+    mask: torch.Tensor,
+) -> None:
+    assert mask.device.type == "meta"

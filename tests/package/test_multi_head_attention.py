@@ -493,6 +493,37 @@ def test_padding_holds_what_it_will_without_changing_anything(
             torch.testing.assert_close(y, x, **CLOSE)
 
 
+@pytest.mark.parametrize("kind", ["padding", "additive", "(S,)", "(L, S)"])
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_what_no_query_may_see_cannot_overflow_in_the_projections(
+    return_weights: bool, kind: str
+) -> None:
+    layer = _layer()
+    query, key, value = _inputs()
+    hidden = 2
+    mask = masks.padding([S - hidden] * B, S)
+    if kind == "additive":
+        mask = masks.to_additive(mask, torch.float64)
+    elif kind != "padding":
+        mask = mask[0, 0, 0] if kind == "(S,)" else mask[0, 0].expand(L, S)
+    spoilt = [x.clone() for x in (key, value)]
+    for x in spoilt:
+        x[:, S - hidden :] = torch.finfo(x.dtype).max
+    results = []
+    for pair in ((key, value), spoilt):
+        leaves = [x.clone().requires_grad_() for x in (query, *pair)]
+        output = layer(*leaves, mask, return_weights=return_weights)
+        output = output[0] if return_weights else output
+        results.append((output, *torch.autograd.grad(output.sum(), leaves)))
+    for clean, other in zip(*results, strict=True):
+        torch.testing.assert_close(other, clean, **CLOSE)
+    arrays = [x.numpy() for x in (query, *spoilt)]
+    output, _ = reference.multi_head_attention(
+        *arrays, _parameters(layer), H, mask
+    )
+    np.testing.assert_allclose(output, results[0][0].detach(), **CLOSE)
+
+
 def test_head_h_is_the_h_th_block_of_the_matrices() -> None:
     """With the other heads' rows of the output matrix at zero, one head alone speaks."""
     layer = _layer(d_k=D_K, d_v=D_V, bias=False)

@@ -196,6 +196,18 @@ CASES: dict[
     "a scale": ((B, L, E), (B, S, E), (B, S, EV), {"scale": 0.8}),
     "a negative scale": ((B, L, E), (B, S, E), (B, S, EV), {"scale": -0.3}),
     "a scale of zero": ((B, L, E), (B, S, E), (B, S, EV), {"scale": 0.0}),
+    "a negative scale and the flag": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, E),
+        {"scale": -0.3, "is_causal": True},
+    ),
+    "a scale of zero and the flag": (
+        (B, L, E),
+        (B, S, E),
+        (B, S, E),
+        {"scale": 0.0, "is_causal": True},
+    ),
     "a scale, a mask and the flag": (
         (B, L, E),
         (B, S, E),
@@ -445,6 +457,43 @@ def test_a_bias_that_holds_a_one_among_others_is_added(
     np.testing.assert_allclose(
         output, loop_attention(*inputs, bias)[0], **tolerance(np.float64)
     )
+
+
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_where_no_data_can_be_looked_at_the_steps_are_taken(
+    with_mask: bool,
+) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, n, E).double() for n in (L, S, S)]
+    mask = torch.tensor(_bool(L, S)) if with_mask else None
+
+    def attend(*tensors: torch.Tensor) -> torch.Tensor:
+        where = None if mask is None else mask.to(tensors[0].device)
+        return functional.scaled_dot_product_attention(
+            *tensors, where, is_causal=True
+        )
+
+    together = torch.func.vmap(attend)(*inputs)
+    torch.testing.assert_close(together, attend(*inputs))
+    on_meta = attend(*(x.to("meta") for x in inputs))
+    assert on_meta.shape == together.shape
+
+
+def test_a_masked_value_that_alone_is_huge_leaves_the_gradients_alone() -> (
+    None
+):
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, H, n, E).double() for n in (L, S, S)]
+    mask = torch.arange(S) < S - 1
+    spoilt = [x.clone() for x in inputs]
+    spoilt[2][..., -1, :] = torch.finfo(torch.float64).max
+    gradients = []
+    for tensors in (inputs, spoilt):
+        leaves = [x.requires_grad_() for x in tensors]
+        output = functional.scaled_dot_product_attention(*leaves, mask)
+        gradients.append(torch.autograd.grad(output.sum(), leaves))
+    for clean, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(other, clean)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

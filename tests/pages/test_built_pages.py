@@ -192,6 +192,18 @@ def test_nothing_is_left_unrendered(soup: Reader, page: str) -> None:
 
 
 @pytest.mark.parametrize("page", toc_pages())
+def test_no_markup_was_misread(soup: Reader, page: str) -> None:
+    tree = BeautifulSoup(str(soup(page)), "html.parser")
+    for tag in tree.select("pre, code, .math, svg"):
+        tag.decompose()
+    # A formula that nobody closed leaves its dollar in the text.
+    assert "$" not in article(tree).get_text()
+    # A role that lost its colon becomes a title, a letter with a dot a list.
+    assert tree.select("cite") == []
+    assert tree.select("dd ol") == []
+
+
+@pytest.mark.parametrize("page", toc_pages())
 def test_every_formula_is_drawn_and_can_be_read_aloud(
     soup: Reader, page: str
 ) -> None:
