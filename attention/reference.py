@@ -109,9 +109,8 @@ def log_sum_exp(
     """
     x, dtype = _floating("x", x)
     exponentials, maximum = _shifted_exponentials(x, axis)
-    with np.errstate(
-        divide="ignore"
-    ):  # log 0 = -inf is the answer for an empty row
+    # log 0 = -inf is the answer for an empty row.
+    with np.errstate(divide="ignore"):
         result = maximum + np.log(exponentials.sum(axis=axis, keepdims=True))
     result = result.astype(dtype, copy=False)
     squeezed: FloatArray = result if keepdims else result.squeeze(axis)
@@ -279,9 +278,8 @@ def scaled_dot_product_attention_backward(
 
     weights = inputs.weights()  # P, (..., L, S)
     grad_value = (weights * inputs.dropout).swapaxes(-2, -1) @ grad
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # a masked value may overflow here
+    # A masked value may overflow here.
+    with np.errstate(over="ignore", invalid="ignore"):
         grad_weights = inputs.dropout * (
             grad @ inputs.value.swapaxes(-2, -1)
         )
