@@ -13,6 +13,7 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     Page,
+    Request,
     Route,
     sync_playwright,
 )
@@ -92,15 +93,17 @@ class Watch:
         self.page.on(
             "pageerror", lambda error: self.complaints.append(str(error))
         )
-        self.page.on(
-            "requestfailed",
-            lambda request: self.complaints.append(request.url),
-        )
+        self.page.on("requestfailed", self.miss)
 
     def refuse(self, route: Route) -> None:
         """Let no request leave the machine."""
         self.requests.append(route.request.url)
         route.abort()
+
+    def miss(self, request: Request) -> None:
+        """Note what could not be loaded, unless leaving the page cut it short."""
+        if request.failure != "net::ERR_ABORTED":
+            self.complaints.append(f"{request.failure}: {request.url}")
 
     def hear(self, message: object) -> None:
         """Note errors and warnings of the console."""
