@@ -5,6 +5,7 @@
 :mod:`.masks`             who may attend to whom: boolean masks, True = may attend
 :mod:`.functional`        the PyTorch function, a drop-in for PyTorch's own, weights on request
 :mod:`.multihead`         the PyTorch layer, to and from ``torch.nn.MultiheadAttention``
+:mod:`.positions`         sinusoidal codes, and rotary embedding (RoPE) in both pairings
 :mod:`.plotting`          the book's figures (needs matplotlib; not imported here)
 ========================  ==================================================================
 
@@ -13,7 +14,7 @@ E = d_k the width of a query or key, Ev = d_v the width of a value; ``...`` is a
 leading axes, which broadcast.
 """
 
-from attention import functional, masks, multihead, reference
+from attention import functional, masks, multihead, positions, reference
 from attention.functional import scaled_dot_product_attention
 from attention.multihead import MultiHeadAttention
 
@@ -25,6 +26,7 @@ __all__ = [
     "functional",
     "masks",
     "multihead",
+    "positions",
     "reference",
     "scaled_dot_product_attention",
 ]

@@ -74,15 +74,9 @@ def mask_shape(
     mask: Sequence[int], scores: Shape, name: str = "attn_mask"
 ) -> None:
     """Raise ``ValueError`` unless the mask broadcasts to the scores without enlarging them."""
-    mask = tuple(mask)
-    aligned = zip(reversed(mask), reversed(scores), strict=False)
-    if (
-        not mask
-        or len(mask) > len(scores)
-        or any(m not in (1, s) for m, s in aligned)
-    ):
+    if not mask or not _broadcasts(mask, scores):
         raise ValueError(
-            f"{name} must broadcast to the scores' shape (..., L, S) = {scores}, got {mask}"
+            f"{name} must broadcast to the scores' shape (..., L, S) = {scores}, got {tuple(mask)}"
         )
 
 
@@ -191,3 +185,59 @@ def mergeable(shape: Sequence[int]) -> None:
         raise ValueError(
             f"x must have shape (..., H, L, d), got {tuple(shape)}"
         )
+
+
+def positive(number: float, name: str) -> float:
+    """Return the argument as a float, or raise unless it is positive and finite."""
+    if isinstance(number, bool) or not isinstance(
+        number, int | float | np.number
+    ):
+        raise TypeError(f"{name} must be a number, got {number!r}")
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {number}")
+    return float(number)
+
+
+def paired_width(width: int, name: str) -> None:
+    """Raise unless a width's components can be taken in pairs."""
+    size(width, name, least=2)
+    if width % 2:
+        raise ValueError(
+            f"{name} must be even, as components come in pairs, got {width}"
+        )
+
+
+def rotation(x: Sequence[int], **angles: Sequence[int]) -> None:
+    """Raise unless an input has pairs of components and the angles fit them."""
+    x = tuple(x)
+    if len(x) < 2 or x[-1] == 0 or x[-1] % 2:
+        raise ValueError(
+            f"x must have shape (..., L, d_k) with an even d_k, got {x}"
+        )
+    turns = (*x[:-1], x[-1] // 2)
+    for name, shape in angles.items():
+        if not _broadcasts(shape, turns):
+            raise ValueError(
+                f"{name} must broadcast to the shape (..., L, d_k / 2) = {turns}, "
+                f"got {tuple(shape)}"
+            )
+
+
+def positions_shape(positions: Sequence[int], x: Sequence[int]) -> None:
+    """Raise unless positions are one per place of the sequence, or say all their axes."""
+    positions, x = tuple(positions), tuple(x)
+    fits = all(p in (1, n) for p, n in zip(positions, x[:-1], strict=False))
+    if positions != (x[-2],) and not (
+        fits and len(positions) == len(x) - 1 and positions[-1] == x[-2]
+    ):
+        raise ValueError(
+            f"positions must have shape (L,) = ({x[-2]},) or all axes but the last of x "
+            f"{x}, got {positions}: write positions[:, None] for positions per "
+            "sequence of a batch with heads"
+        )
+
+
+def _broadcasts(shape: Sequence[int], to: Shape) -> bool:
+    """Say whether one shape broadcasts to another without enlarging it."""
+    aligned = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(m in (1, n) for m, n in aligned)

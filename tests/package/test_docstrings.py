@@ -19,7 +19,14 @@ import pytest
 
 import attention
 
-MODULES = ["functional", "masks", "multihead", "plotting", "reference"]
+MODULES = [
+    "functional",
+    "masks",
+    "multihead",
+    "plotting",
+    "positions",
+    "reference",
+]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -65,6 +72,10 @@ CITES = {
         "PMLR 9, 249-256",
     ],
     "masks.sliding_window": ["arXiv:2004.05150"],
+    "positions.frequencies": ["arXiv:1706.03762"],
+    "positions.sinusoidal": ["arXiv:1706.03762"],
+    "positions.rotate": ["arXiv:2104.09864"],
+    "positions.rope": ["arXiv:2104.09864"],
 }
 HAS_EQUATION = [
     *CITES,
@@ -72,8 +83,12 @@ HAS_EQUATION = [
     "masks.causal",
     "masks.padding",
     "masks.to_additive",
+    "positions.half_split_order",
 ]
-LETTERS = {"B", "H", "L", "S", "E", "Ev", "d", "d_model", "kdim", "vdim"}
+LETTERS = {
+    *("B", "H", "L", "S", "E", "Ev"),
+    *("d", "d_k", "d_model", "kdim", "vdim"),
+}
 
 
 def _sections(function: Any) -> dict[str, str]:
@@ -171,7 +186,11 @@ def test_shapes_are_written_in_the_letters_of_the_notation(
     doc = inspect.getdoc(PUBLIC[name]) or ""
     for shape in re.findall(r"\(\.\.\., ([^()]*)\)", doc):
         for size in shape.split(", "):
-            known = set(re.split(r" [*/] ", size)) <= LETTERS | {"1", "h"}
+            known = set(re.split(r" [*/] ", size)) <= LETTERS | {
+                "1",
+                "2",
+                "h",
+            }
             in_words = size in (
                 "heads",
                 "length",

@@ -610,6 +610,98 @@ MUTANTS: dict[str, Mutant] = {
         "bad_input",
         "divide",
     ),
+    # --- positions
+    "27 positions are taken along the first axis": Mutant(
+        "positions",
+        {"torch.arange(x.shape[-2],": "torch.arange(x.shape[0],"},
+        "positions",
+        "count_from_zero",
+    ),
+    "27 positions of a batch are taken for those of heads": Mutant(
+        "_checks",
+        {
+            "fits and len(positions) == len(x) - 1 and (positions[-1] == x[-2])": (
+                "_broadcasts(positions, x[:-1])"
+            )
+        },
+        "positions",
+        "taken_for_positions_of_heads",
+    ),
+    "28 the pairings are mixed up": Mutant(
+        "positions",
+        {
+            "if pairing == 'interleaved':": "if pairing == 'half_split':",
+            "(*turned) if pairing == 'interleaved' else": (
+                "(*turned) if pairing == 'half_split' else"
+            ),
+        },
+        "positions",
+        "two_by_two",
+    ),
+    "28 pairs are taken in one way and put back in the other": Mutant(
+        "positions",
+        {
+            "(*turned) if pairing == 'interleaved' else": (
+                "(*turned) if pairing == 'half_split' else"
+            )
+        },
+        "positions",
+        "keeps_every_length or two_by_two",
+    ),
+    "28 the order leads the other way": Mutant(
+        "positions",
+        {".view(-1, 2).T.flatten()": ".view(2, -1).T.flatten()"},
+        "positions",
+        "one_pairing_to_the_other",
+    ),
+    "rotations turn backwards": Mutant(
+        "positions",
+        {
+            "a * cos - b * sin, a * sin + b * cos": (
+                "a * cos + b * sin, b * cos - a * sin"
+            )
+        },
+        "positions",
+        "two_by_two",
+    ),
+    "angles are computed in the precision of the input": Mutant(
+        "positions",
+        {
+            "angles = _angles(positions, x.shape[-1], base, 'd_k')": (
+                "angles = _angles(positions, x.shape[-1], base, 'd_k').to(x.dtype)"
+            )
+        },
+        "positions",
+        "rounds_only_the_result",
+    ),
+    "codes are computed in their own precision": Mutant(
+        "positions",
+        {
+            "angles = _angles(positions, d_model, base, 'd_model')": (
+                "angles = _angles(positions, d_model, base, 'd_model').to(dtype)"
+            )
+        },
+        "positions",
+        "rounds_only_the_result",
+    ),
+    "all sines come before all cosines": Mutant(
+        "positions",
+        {
+            "_interleave(angles.sin(), angles.cos())": (
+                "torch.cat((angles.sin(), angles.cos()), dim=-1)"
+            )
+        },
+        "positions",
+        "sinusoidal_entry_by_entry",
+    ),
+    "the base is ignored": Mutant(
+        "positions",
+        {
+            "omega = frequencies(width, base=base, ": "omega = frequencies(width, "
+        },
+        "positions",
+        "two_by_two",
+    ),
 }
 
 
@@ -647,5 +739,12 @@ def test_at_least_the_kinds_of_bugs_that_belong_to_the_package_are_planted() -> 
     None
 ):
     kinds = {int(name.split()[0]) for name in MUTANTS if name[0].isdigit()}
-    # 5, 21, 25, 27, 28, 30, 31 and 34 are bugs of chapters, exercises and positions
-    assert kinds >= {1, 2, 3, 4, *range(6, 21), 22, 23, 24, 26, 29, 32, 33}
+    # 5, 21, 25, 30, 31 and 34 are bugs of chapters and exercises
+    assert kinds >= {
+        *range(1, 5),
+        *range(6, 21),
+        *range(22, 25),
+        *range(26, 30),
+        32,
+        33,
+    }
