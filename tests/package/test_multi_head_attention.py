@@ -201,15 +201,69 @@ def _their_gradients(
     return gradients
 
 
-@pytest.mark.parametrize("options", TORCH_LAYERS.values(), ids=TORCH_LAYERS)
+def _masks_of_both(keys: int) -> dict[str, tuple[dict, dict]]:
+    """Return our masks beside theirs, whose True means the opposite."""
+    some, padding = _mask(B, H, L, keys), masks.padding([2, keys], keys)
+    generator = torch.Generator().manual_seed(keys)
+    bias = torch.randn(some.shape, generator=generator, dtype=torch.float64)
+    bias = bias.masked_fill(~some, -math.inf)
+    added = masks.to_additive(padding, torch.float64)
+    causal = masks.causal(L, keys)
+    hidden = {"key_padding_mask": ~padding[:, 0, 0]}
+    flat = ~some.reshape(B * H, L, keys)
+    flat_bias = bias.reshape(B * H, L, keys)
+    return {
+        "none": ({}, {}),
+        "(L, S)": (
+            {"attn_mask": some[0, 0]},
+            {"attn_mask": ~some[0, 0]},
+        ),
+        "(L, S), added": (
+            {"attn_mask": bias[0, 0]},
+            {"attn_mask": bias[0, 0]},
+        ),
+        "(B H, L, S)": ({"attn_mask": some}, {"attn_mask": flat}),
+        "(B H, L, S), added": (
+            {"attn_mask": bias},
+            {"attn_mask": flat_bias},
+        ),
+        "padding": ({"attn_mask": padding}, hidden),
+        "padding, added": (
+            {"attn_mask": added},
+            {"key_padding_mask": added[:, 0, 0]},
+        ),
+        "padding and (B H, L, S)": (
+            {"attn_mask": padding & some},
+            hidden | {"attn_mask": flat},
+        ),
+        "padding and (B H, L, S), added": (
+            {"attn_mask": added + bias},
+            {"key_padding_mask": added[:, 0, 0], "attn_mask": flat_bias},
+        ),
+        "causal": ({"is_causal": True}, {"attn_mask": ~causal}),
+        "padding and causal": (
+            {"attn_mask": padding, "is_causal": True},
+            hidden | {"attn_mask": ~causal},
+        ),
+    }
+
+
 @pytest.mark.parametrize(
-    "masked", ["none", "(L, S)", "padding", "all axes", "causal"]
+    ("options", "attends_to"),
+    [
+        pytest.param(options, to, id=f"{name}, {to}")
+        for name, options in TORCH_LAYERS.items()
+        for to in ("itself", "another sequence")
+        if to != "itself" or not options.keys() & {"kdim", "vdim"}
+    ],
 )
+@pytest.mark.parametrize("masked", _masks_of_both(S))
 @pytest.mark.parametrize("return_weights", [False, True])
 @pytest.mark.parametrize("way", ["from_torch", "to_torch"])
 def test_equal_to_pytorchs_layer_in_output_weights_and_every_gradient(
     way: str,
     options: dict[str, Any],
+    attends_to: str,
     masked: str,
     return_weights: bool,
     device: str,
@@ -220,31 +274,21 @@ def test_equal_to_pytorchs_layer_in_output_weights_and_every_gradient(
     else:
         layer = _layer(device, **options)
         module = layer.to_torch()
-    their_mask = {
-        "none": {},
-        "(L, S)": {"attn_mask": ~_mask(L, S)},
-        "padding": {
-            "key_padding_mask": masks.to_module_padding_mask(
-                masks.padding([4, 7], S)
-            )
-        },
-        "all axes": {"attn_mask": ~_mask(B, H, L, S).reshape(B * H, L, S)},
-        "causal": {"attn_mask": ~masks.causal(L, S)},
-    }[masked]
-    our_mask = dict(MASKS[masked])
-    their_mask, our_mask = (
-        {
-            k: v.to(device) if isinstance(v, torch.Tensor) else v
-            for k, v in mask.items()
-        }
-        for mask in (their_mask, our_mask)
-    )
     ours, theirs = (
         [
             x.requires_grad_()
             for x in _inputs(device, kdim=layer.kdim, vdim=layer.vdim)
         ]
         for _ in range(2)
+    )
+    if attends_to == "itself":  # one leaf collects all three gradients
+        ours, theirs = ours[:1] * 3, theirs[:1] * 3
+    our_mask, their_mask = (
+        {
+            k: v.to(device) if isinstance(v, torch.Tensor) else v
+            for k, v in mask.items()
+        }
+        for mask in _masks_of_both(ours[1].shape[1])[masked]
     )
     expected, expected_weights = module(
         *theirs, average_attn_weights=False, **their_mask
@@ -270,18 +314,16 @@ def test_equal_to_pytorchs_layer_in_output_weights_and_every_gradient(
         )
 
 
-def test_self_attention_equals_pytorchs_layer() -> None:
-    module = _torch_layer()
-    layer = MultiHeadAttention.from_torch(module)
+def test_keys_and_values_are_the_query_where_they_are_not_given() -> None:
+    layer = _layer()
     x = _inputs()[0]
-    expected, expected_weights = module(x, x, x, average_attn_weights=False)
+    expected, expected_weights = layer(x, x, x, return_weights=True)
     for output, weights in (
         layer(x, return_weights=True),
         layer(x, x, return_weights=True),
-        layer(x, x, x, return_weights=True),
     ):
-        torch.testing.assert_close(output, expected, **CLOSE)
-        torch.testing.assert_close(weights, expected_weights, **CLOSE)
+        assert torch.equal(output, expected)
+        assert torch.equal(weights, expected_weights)
 
 
 def test_the_value_is_the_key_where_it_is_not_given() -> None:
