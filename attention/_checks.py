@@ -226,9 +226,9 @@ def rotation(x: Sequence[int], **angles: Sequence[int]) -> None:
 def positions_shape(positions: Sequence[int], x: Sequence[int]) -> None:
     """Raise unless positions are one per place of the sequence, or say all their axes."""
     positions, x = tuple(positions), tuple(x)
-    fits = all(p in (1, n) for p, n in zip(positions, x[:-1], strict=False))
+    all_axes = len(positions) == len(x) - 1 and positions[-1] == x[-2]
     if positions != (x[-2],) and not (
-        fits and len(positions) == len(x) - 1 and positions[-1] == x[-2]
+        all_axes and _broadcasts(positions, x[:-1])
     ):
         raise ValueError(
             f"positions must have shape (L,) = ({x[-2]},) or all axes but the last of x "

@@ -247,7 +247,10 @@ MUTANTS: dict[str, Mutant] = {
         "both_masks_joined",
     ),
     "13 a mask (B, S) is stretched to what it was not": Mutant(
-        "_checks", {"m not in (1, s)": "False"}, "bad_input", "mask"
+        "_checks",
+        {"all((m in (1, n) for m, n in aligned))": "True"},
+        "bad_input",
+        "mask",
     ),
     "13 a mask per batch entry is taken for one per head": Mutant(
         "_checks",
@@ -620,8 +623,8 @@ MUTANTS: dict[str, Mutant] = {
     "27 positions of a batch are taken for those of heads": Mutant(
         "_checks",
         {
-            "fits and len(positions) == len(x) - 1 and (positions[-1] == x[-2])": (
-                "_broadcasts(positions, x[:-1])"
+            "not (all_axes and _broadcasts(positions, x[:-1]))": (
+                "not _broadcasts(positions, x[:-1])"
             )
         },
         "positions",
