@@ -70,7 +70,8 @@ def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     exponentials, _ = _shifted_exponentials(x, axis)
     total = exponentials.sum(axis=axis, keepdims=True)
     # A row of -inf alone has total 0; its weights are 0, not 0/0.
-    weights = exponentials / np.where(total == 0, 1, total)
+    weights = exponentials
+    weights /= np.where(total == 0, 1, total)
     return weights.astype(dtype, copy=False)
 
 
@@ -204,7 +205,7 @@ def scaled_dot_product_attention(
     )
     weights = inputs.weights()
     # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
-    output = (weights * inputs.dropout) @ inputs.value
+    output = inputs.drop(weights) @ inputs.value
     return (
         output.astype(inputs.dtype, copy=False),
         weights.astype(inputs.dtype, copy=False),
@@ -277,12 +278,10 @@ def scaled_dot_product_attention_backward(
         )
 
     weights = inputs.weights()  # P, (..., L, S)
-    grad_value = (weights * inputs.dropout).swapaxes(-2, -1) @ grad
+    grad_value = inputs.drop(weights).swapaxes(-2, -1) @ grad
     # A masked value may overflow here.
     with np.errstate(over="ignore", invalid="ignore"):
-        grad_weights = inputs.dropout * (
-            grad @ inputs.value.swapaxes(-2, -1)
-        )
+        grad_weights = inputs.drop(grad @ inputs.value.swapaxes(-2, -1))
     if inputs.allowed is not None:
         grad_weights = np.where(inputs.allowed, grad_weights, 0)
     row_sums = (weights * grad_weights).sum(axis=-1, keepdims=True)
@@ -556,8 +555,10 @@ class _Inputs:
             self.allowed = (
                 causal if self.allowed is None else self.allowed & causal
             )
-        factors = _read_dropout(dropout_mask, self.scores_shape)
-        self.dropout = factors.astype(self.query.dtype, copy=False)
+        self.dropout: FloatArray | None = None
+        if dropout_mask is not None:
+            factors = _read_dropout(dropout_mask, self.scores_shape)
+            self.dropout = factors.astype(self.query.dtype, copy=False)
 
     def weights(self) -> FloatArray:
         """Return P = softmax(scale · Q Kᵀ + M), shape (..., L, S)."""
@@ -570,6 +571,10 @@ class _Inputs:
             scores = np.where(self.allowed, scores, -np.inf)
         # The scores know nothing yet of leading axes that the value alone has.
         return softmax(np.broadcast_to(scores, self.scores_shape))
+
+    def drop(self, x: FloatArray) -> FloatArray:
+        """Multiply an array (..., L, S) by the factors of dropout, where there are any."""
+        return x if self.dropout is None else x * self.dropout
 
 
 def _floating(name: str, x: ArrayLike) -> tuple[FloatArray, np.dtype[Any]]:
@@ -594,7 +599,9 @@ def _shifted_exponentials(
     maximum = np.where(np.isneginf(maximum), x.dtype.type(0), maximum)
     # A difference of -inf has the exponential 0, and needs no warning.
     with np.errstate(over="ignore"):
-        return np.exp(x - maximum), maximum
+        exponentials = x - maximum
+        np.exp(exponentials, out=exponentials)
+        return exponentials, maximum
 
 
 def _read_mask(
@@ -617,11 +624,9 @@ def _read_mask(
 
 
 def _read_dropout(
-    dropout_mask: ArrayLike | None, scores_shape: tuple[int, ...]
+    dropout_mask: ArrayLike, scores_shape: tuple[int, ...]
 ) -> FloatArray:
-    """Return the factors on the weights: a single 1 where there is no dropout."""
-    if dropout_mask is None:
-        return np.ones((), dtype=np.float32)
+    """Return the factors on the weights, in at least float32."""
     factors, _ = _floating("dropout_mask", dropout_mask)
     _checks.mask_shape(factors.shape, scores_shape, "dropout_mask")
     return factors

@@ -559,13 +559,13 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "the backward forgets dropout on the weights": Mutant(
         "reference",
-        {"grad_weights = inputs.dropout * (": "grad_weights = ("},
+        {"grad_weights = inputs.drop(": "grad_weights = ("},
         SDPA,
         "backward_with_dropout",
     ),
     "the backward forgets dropout on the values": Mutant(
         "reference",
-        {"grad_value = (weights * inputs.dropout)": "grad_value = weights"},
+        {"grad_value = inputs.drop(weights)": "grad_value = weights"},
         SDPA,
         "backward_with_dropout",
     ),
