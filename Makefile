@@ -1,7 +1,7 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test variants serve run format lock clean
+.PHONY: help setup book test variants serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
@@ -9,7 +9,7 @@ export PYTHON CHAPTER PORT UPGRADE
 py := .venv/bin/python
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@sh tools/setup.sh
@@ -28,6 +28,9 @@ serve: book  ## show the built book on localhost (PORT=8000)
 
 run: setup  ## execute every chapter and store its outputs (CHAPTER=name for one)
 	@$(py) tools/execute.py $(if $(CHAPTER),"$$CHAPTER")
+
+checkpoints: setup  ## train anew the models that the chapter on heads reads (some minutes)
+	@$(py) tools/checkpoint.py
 
 format: setup  ## lay out code and notebooks, mend what can be mended, as the tests want them
 	@$(py) -m ruff check --fix --quiet . || true
