@@ -177,7 +177,7 @@ def _attention_weights(
     """Return softmax(scale · Q Kᵀ + M) in the query's dtype, shape (..., L, S)."""
     dtype = torch.promote_types(query.dtype, torch.float32)
     with _no_autocast(query.device.type):
-        scores = (query.to(dtype) * scale) @ key.to(dtype).transpose(-2, -1)
+        scores = _scores(query.to(dtype), key.to(dtype), scale)
     # The value alone may have further leading axes.
     scores = scores.expand(scores_shape)
     if mask is None:
@@ -196,6 +196,25 @@ def _attention_weights(
         .masked_fill(~allowed, 0.0)
         .to(query.dtype)
     )
+
+
+def _scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    """Return scale · Q Kᵀ, shape (..., L, S)."""
+    leading = query.shape[:-2]
+    if leading != key.shape[:-2]:
+        return (query * scale) @ key.transpose(-2, -1)
+    # A product that takes the factor along spares a pass over the queries.
+    query, key = (
+        x.reshape(math.prod(leading), *x.shape[-2:]) for x in (query, key)
+    )
+    scores = torch.baddbmm(
+        query.new_empty(()),
+        query,
+        key.transpose(-2, -1),
+        beta=0,
+        alpha=scale,
+    )
+    return scores.view(*leading, *scores.shape[-2:])
 
 
 def _no_autocast(device: str) -> AbstractContextManager[object]:
@@ -268,8 +287,9 @@ def _fused_suits(
         return False  # what follows looks at the data; the steps need not
     # They mask by adding -inf, and inf - inf is NaN: no product may come near
     # overflow.
+    inputs = [x.detach() for x in (query, key, value)]
     largest = torch.stack(
-        [x.detach().abs().amax() for x in (query, key, value)]
+        [torch.maximum(x.amax(), -x.amin()) for x in inputs]
     )
     maximum = torch.finfo(
         torch.promote_types(query.dtype, torch.float32)

@@ -6,6 +6,7 @@ from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attention import _checks
 from attention.functional import (
@@ -79,6 +80,14 @@ def _zero_unseen(x: Tensor, attn_mask: Tensor) -> Tensor:
     for _ in range(min(2, seen.ndim - 1)):  # over queries, then over heads
         seen = seen.any(dim=-2)
     return x.masked_fill(~seen[..., None], 0.0)
+
+
+def _nothing_but_linear(module: nn.Module) -> bool:
+    """Say whether calling a module is its matrix product: nobody replaced it or listens in."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    return type(module) is nn.Linear and not any(
+        getattr(module, name) for name in (*hooks, "_backward_pre_hooks")
+    )
 
 
 def _require_tensor(x: Tensor, name: str = "x") -> None:
@@ -297,9 +306,10 @@ class MultiHeadAttention(nn.Module):
             key, value = (_zero_unseen(x, attn_mask) for x in (key, value))
 
         # project, then split: (..., L, d_model) -> (..., H, L, d_k)
-        queries = split_heads(self.q_proj(query), self.num_heads)
-        keys = split_heads(self.k_proj(key), self.num_kv_heads)
-        values = split_heads(self.v_proj(value), self.num_kv_heads)
+        queries, keys, values = self._project(query, key, value)
+        queries = split_heads(queries, self.num_heads)
+        keys = split_heads(keys, self.num_kv_heads)
+        values = split_heads(values, self.num_kv_heads)
         # attend: (..., H, L, d_v)
         attended = scaled_dot_product_attention(
             queries,
@@ -438,6 +448,28 @@ class MultiHeadAttention(nn.Module):
             ]
             pairs.append((self.out_proj.bias, module.out_proj.bias))
         return pairs
+
+    def _project(
+        self, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Apply the three projections, in one product where all of them read the same tensor."""
+        projections = (self.q_proj, self.k_proj, self.v_proj)
+        if not (
+            query is key is value
+            and all(map(_nothing_but_linear, projections))
+        ):
+            inputs = (query, key, value)
+            return tuple(
+                projection(x)
+                for projection, x in zip(projections, inputs, strict=True)
+            )
+        weight = torch.cat([projection.weight for projection in projections])
+        bias = None
+        if self.q_proj.bias is not None:
+            bias = torch.cat([projection.bias for projection in projections])
+        widths = [projection.out_features for projection in projections]
+        packed = F.linear(query, weight, bias)
+        return tuple(torch.split_with_sizes(packed, widths, dim=-1))
 
     def _check_inputs(
         self,

@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -144,11 +143,17 @@ def peak_memory(setting: Setting, name: str) -> float:
         before = torch.cuda.memory_allocated()
         call()
         return (torch.cuda.max_memory_allocated() - before) / 1e6
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    before = pages * resource.getpagesize()
+    Path("/proc/self/clear_refs").write_text("5", "ascii")  # forget the peak
+    before = resident("VmRSS")
     call()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return max(0.0, peak - before) / 1e6
+    return max(0.0, resident("VmHWM") - before)
+
+
+def resident(field: str) -> float:
+    """Return the process's memory now (VmRSS) or at its peak (VmHWM), in MB."""
+    status = Path("/proc/self/status").read_text("ascii")
+    (line,) = (x for x in status.splitlines() if x.startswith(field))
+    return int(line.split()[1]) * 1024 / 1e6
 
 
 def child(task: dict[str, Any]) -> Any:

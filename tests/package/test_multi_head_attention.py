@@ -149,6 +149,68 @@ def test_layer_and_numpy_equal_a_loop_over_the_heads(
         np.testing.assert_allclose(actual, x, **CLOSE)
 
 
+# --- one product for the three projections
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("num_kv_heads", [1, H])
+def test_packed_projections_equal_separate_ones_forward_and_backward(
+    num_kv_heads: int, bias: bool, device: str
+) -> None:
+    layer = _layer(
+        device, d_k=D_K, d_v=D_V, num_kv_heads=num_kv_heads, bias=bias
+    )
+    x = _inputs(device)[0].requires_grad_()
+    # Three tensors that are equal, but not the same one, are projected one by one.
+    for inputs in ((x,), (x, x.clone(), x.clone())):
+        layer.zero_grad()
+        output = layer(*inputs)
+        (x_grad,) = torch.autograd.grad(
+            output.square().sum(), x, retain_graph=True
+        )
+        output.square().sum().backward()
+        results = [output, x_grad, *(p.grad for p in layer.parameters())]
+        if len(inputs) == 1:
+            packed = [r.clone() for r in results]
+    for one, other in zip(packed, results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+def test_who_listens_to_a_projection_hears_it_in_self_attention_too(
+    name: str,
+) -> None:
+    layer, x = _layer(), _inputs()[0]
+    heard = []
+    projection = getattr(layer, name)
+    projection.register_forward_hook(lambda *call: heard.append(call[2]))
+    layer(x)
+    expected = torch.nn.functional.linear(
+        x, projection.weight, projection.bias
+    )
+    (output,) = heard
+    torch.testing.assert_close(output, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+def test_a_projection_that_was_replaced_is_called_in_self_attention_too(
+    name: str,
+) -> None:
+    class Doubled(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(x)
+
+    layer, x = _layer(), _inputs()[0]
+    other = copy.deepcopy(layer)
+    projection = Doubled(D_MODEL, D_MODEL, dtype=torch.float64)
+    projection.load_state_dict(getattr(layer, name).state_dict())
+    setattr(layer, name, projection)
+    with torch.no_grad():
+        for parameter in getattr(other, name).parameters():
+            parameter *= 2
+    torch.testing.assert_close(layer(x), other(x), **CLOSE)
+
+
 # --- as PyTorch's layer
 
 

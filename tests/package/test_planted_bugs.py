@@ -21,7 +21,7 @@ LOOP = "loop_over_queries"
 HEADS = "loop_over_the_heads"
 
 _MAXIMUM = "maximum = x.max(axis=axis, keepdims=True, initial=-np.inf)"
-_STEPS = "scores = query.to(dtype) * scale @ key.to(dtype).transpose(-2, -1)"
+_STEPS = "scores = _scores(query.to(dtype), key.to(dtype), scale)"
 _NUMPY_SCORES = (
     "scores = self.scale * self.query @ self.key.swapaxes(-2, -1)"
 )
@@ -83,15 +83,15 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "4 divided twice": Mutant(
         "functional",
-        {_STEPS: _STEPS.replace("* scale", "* scale * scale")},
+        {_STEPS: _STEPS.replace(", scale)", ", scale * scale)")},
         SDPA,
         LOOP,
     ),
     "4 divided twice by the layer": Mutant(
         "multihead",
         {
-            "queries = split_heads(self.q_proj(query), self.num_heads)": (
-                "queries = split_heads(self.q_proj(query), self.num_heads) / self.d_k**0.5"
+            "queries = split_heads(queries, self.num_heads)": (
+                "queries = split_heads(queries, self.num_heads) / self.d_k**0.5"
             )
         },
         MHA,
@@ -612,6 +612,30 @@ MUTANTS: dict[str, Mutant] = {
         {"    if num_heads % num_kv_heads:\n": "    if False:\n"},
         "bad_input",
         "divide",
+    ),
+    "packed projections are cut in the wrong order": Mutant(
+        "multihead",
+        {
+            "tuple(torch.split_with_sizes(packed, widths, dim=-1))": (
+                "tuple(torch.split_with_sizes(packed, widths, dim=-1))[::-1]"
+            )
+        },
+        MHA,
+        "packed",
+    ),
+    "packing passes over who listens to a projection": Mutant(
+        "multihead",
+        {
+            "type(module) is nn.Linear and (not any(": "type(module) is nn.Linear or (not any("
+        },
+        MHA,
+        "listens or replaced",
+    ),
+    "the factor of the scores is left out of the product": Mutant(
+        "functional",
+        {"beta=0, alpha=scale": "beta=0"},
+        SDPA,
+        LOOP,
     ),
     # --- positions
     "27 positions are taken along the first axis": Mutant(
