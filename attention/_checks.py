@@ -133,10 +133,7 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
         scale, int | float | np.number
     ):
         raise TypeError(f"scale must be a number or None, got {scale!r}")
-    try:
-        number = float(scale)
-    except OverflowError:  # an integer beyond every float
-        number = math.inf
+    number = _as_float(scale)
     if not math.isfinite(number):
         raise ValueError(f"scale must be finite, got {scale}")
     return number
@@ -193,9 +190,10 @@ def positive(number: float, name: str) -> float:
         number, int | float | np.number
     ):
         raise TypeError(f"{name} must be a number, got {number!r}")
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {number}")
-    return float(number)
+    value = _as_float(number)
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return value
 
 
 def paired_width(width: int, name: str) -> None:
@@ -235,6 +233,14 @@ def positions_shape(positions: Sequence[int], x: Sequence[int]) -> None:
             f"{x}, got {positions}: write positions[:, None] for positions per "
             "sequence of a batch with heads"
         )
+
+
+def _as_float(number: float) -> float:
+    """Convert a number, an integer beyond every float to infinity."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _broadcasts(shape: Sequence[int], to: Shape) -> bool:

@@ -341,7 +341,8 @@ class MultiHeadAttention(nn.Module):
         Returns
         -------
         MultiHeadAttention
-            With copies of the parameters, the same dropout, dtype, device and training mode.
+            With copies of the parameters, frozen or not as they are, and the same dropout, dtype,
+            device and training mode.
 
         Raises
         ------
@@ -359,6 +360,7 @@ class MultiHeadAttention(nn.Module):
                 "module uses add_bias_kv or add_zero_attn, which have no counterpart"
             )
         weight = module.out_proj.weight
+        # Nothing is drawn: made without data, and filled below.
         layer = cls(
             module.embed_dim,
             module.num_heads,
@@ -366,11 +368,12 @@ class MultiHeadAttention(nn.Module):
             vdim=module.vdim,
             bias=module.in_proj_bias is not None,
             dropout=module.dropout,
-            device=weight.device,
+            device="meta",
             dtype=weight.dtype,
-        )
-        with torch.no_grad():
-            for ours, theirs in layer._paired_with(module):
+        ).to_empty(device=weight.device)
+        for ours, theirs in layer._paired_with(module):
+            ours.requires_grad_(theirs.requires_grad)
+            with torch.no_grad():
                 ours.copy_(theirs)
         return layer.train(module.training)
 
@@ -380,13 +383,14 @@ class MultiHeadAttention(nn.Module):
         Returns
         -------
         torch.nn.MultiheadAttention
-            Batch first, with copies of the parameters, the same dropout, dtype, device and mode.
+            Batch first, with copies of the parameters, and the same dropout, dtype, device and
+            mode. A parameter that packs several of ours is frozen if all of them are.
 
         Raises
         ------
         ValueError
             If the layer has what PyTorch's has not: grouped key/value heads, or heads whose width
-            is not ``d_model // num_heads``.
+            is not ``d_model / num_heads``.
         """
         head_width = self.d_model / self.num_heads
         if (
@@ -406,12 +410,19 @@ class MultiHeadAttention(nn.Module):
             kdim=self.kdim,
             vdim=self.vdim,
             batch_first=True,
-            device=weight.device,
+            device="meta",
             dtype=weight.dtype,
-        )
-        with torch.no_grad():
-            for ours, theirs in self._paired_with(module):
-                theirs.copy_(ours)
+        ).to_empty(device=weight.device)
+        module.requires_grad_(False)
+        pairs = self._paired_with(module)
+        for ours, theirs in pairs:
+            theirs.copy_(ours.detach())
+        for ours, theirs in pairs:
+            if (
+                ours.requires_grad
+            ):  # a part of a packed parameter: then all of it
+                theirs = theirs if theirs._base is None else theirs._base
+                theirs.requires_grad_(True)
         return module.train(self.training)
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attention import _checks
+from attention.functional import DTYPES
 
 __all__ = [
     "Pairing",
@@ -41,7 +42,7 @@ def frequencies(
     width
         Number of components, d_model or d_k: even, as they come in pairs.
     base
-        Positive. Pair 0 turns by one radian per position, the last one by about 1/base.
+        Positive. Pair 0 turns by one radian per position, the last by base^(2 / width) / base.
     device
         Where the frequencies are made.
 
@@ -98,7 +99,8 @@ def sinusoidal(
     device
         Where the codes are made; that of ``positions`` where it is None.
     dtype
-        Of the codes; PyTorch's default where it is None. The angles are computed in float64.
+        Of the codes: float64, float32, float16 or bfloat16; PyTorch's default where it is None.
+        The angles are computed in float64.
 
     Returns
     -------
@@ -109,7 +111,7 @@ def sinusoidal(
     ------
     TypeError
         If ``positions`` is neither an integer nor a tensor of real numbers, ``d_model`` no
-        integer, ``base`` no number, or ``dtype`` not floating.
+        integer, ``base`` no number, or ``dtype`` another than those above.
     ValueError
         If ``positions`` is negative as a number, ``d_model`` not even and positive, or ``base``
         not positive and finite.
@@ -119,8 +121,8 @@ def sinusoidal(
     Section 3.5 of Vaswani et al. (2017), arXiv:1706.03762.
     """
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype must be floating, got {dtype}")
+    if dtype not in DTYPES:
+        raise TypeError(f"dtype must be one of {DTYPES}, got {dtype}")
     if isinstance(positions, Tensor):
         device = positions.device if device is None else device
         positions = positions.to(device)
@@ -161,7 +163,7 @@ def rotate(
     Raises
     ------
     TypeError
-        If an input is no floating tensor.
+        If an input is no tensor of float64, float32, float16 or bfloat16.
     ValueError
         If the shapes do not fit or the pairing is unknown.
 
@@ -209,9 +211,9 @@ def rope(
         Queries or keys, split into heads: shape (..., L, d_k) with an even d_k.
     positions
         The position t of each vector: shape (L,), the same for all, or with *all* the axes (..., L)
-        of ``x`` but the last, of size 1 where it is the same for all. Positions per sequence of a
-        batch with heads are ``positions[:, None]``, shape (B, 1, L). 0, …, L - 1 where it is None;
-        behind a cache of n keys pass n, …, n + L - 1.
+        of ``x`` but the last, those before L of size 1 where it is the same for all. Positions per
+        sequence of a batch with heads are ``positions[:, None]``, shape (B, 1, L). 0, …, L - 1
+        where it is None; behind a cache of n keys pass n, …, n + L - 1.
     pairing
         ``"half_split"`` or ``"interleaved"``, as in :func:`rotate`.
     base
@@ -226,8 +228,8 @@ def rope(
     Raises
     ------
     TypeError
-        If ``x`` is no floating tensor, ``positions`` no tensor of real numbers, or ``base`` no
-        number.
+        If ``x`` is no tensor of float64, float32, float16 or bfloat16, ``positions`` no tensor of
+        real numbers, or ``base`` no number.
     ValueError
         If the shapes or devices do not fit, the pairing is unknown, or ``base`` not positive and
         finite.
@@ -312,8 +314,8 @@ def _widest(device: torch.device) -> torch.dtype:
 def _require_floating(x: Tensor, name: str) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-    if not x.is_floating_point():
-        raise TypeError(f"{name} must be floating, got {x.dtype}")
+    if x.dtype not in DTYPES:
+        raise TypeError(f"{name} must be one of {DTYPES}, got {x.dtype}")
 
 
 def _require_pairing(pairing: str) -> None:

@@ -889,6 +889,23 @@ def test_to_torch_refuses_what_pytorchs_layer_has_not(
     _refused(layer.to_torch, ValueError, said)
 
 
+def test_to_torch_refuses_heads_whose_width_is_a_rounded_quotient() -> None:
+    layer = MultiHeadAttention(10, 3, d_k=3, d_v=3)
+    _refused(
+        layer.to_torch, ValueError, ["d_model / num_heads", "d_model=10"]
+    )
+
+
+def test_integers_are_refused_under_autocast_too() -> None:
+    layer = MultiHeadAttention(D_MODEL, H)
+    with torch.autocast("cpu", torch.bfloat16):
+        _refused(
+            lambda: layer(torch.ones(B, L, D_MODEL, dtype=torch.int64)),
+            TypeError,
+            ["query", "int64"],
+        )
+
+
 # --- masks
 
 

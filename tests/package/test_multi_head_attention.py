@@ -219,6 +219,7 @@ TORCH_LAYERS: dict[str, dict[str, Any]] = {
     "no bias": {"bias": False},
     "widths of their own": {"kdim": KDIM, "vdim": VDIM},
     "a value width of its own, no bias": {"vdim": VDIM, "bias": False},
+    "a key width of its own": {"kdim": KDIM},
 }
 
 
@@ -376,6 +377,24 @@ def test_equal_to_pytorchs_layer_in_output_weights_and_every_gradient(
         )
 
 
+@pytest.mark.parametrize("masked", ["none", "(L, S)", "(H, L, S)"])
+def test_a_single_sequence_equals_pytorchs_layer(masked: str) -> None:
+    module = _torch_layer()
+    layer = MultiHeadAttention.from_torch(module)
+    query, key, value = (x[0] for x in _inputs())
+    mask = {"(L, S)": _mask(L, S), "(H, L, S)": _mask(H, L, S)}.get(masked)
+    output, weights = layer(query, key, value, mask, return_weights=True)
+    expected, expected_weights = module(
+        query,
+        key,
+        value,
+        attn_mask=None if mask is None else ~mask,
+        average_attn_weights=False,
+    )
+    torch.testing.assert_close(output, expected, **CLOSE)
+    torch.testing.assert_close(weights, expected_weights, **CLOSE)
+
+
 def test_keys_and_values_are_the_query_where_they_are_not_given() -> None:
     layer = _layer()
     x = _inputs()[0]
@@ -422,15 +441,49 @@ def test_from_and_to_torch_carry_weights_sizes_dropout_dtype_and_mode_there_and_
         assert p.dtype == other.dtype
 
 
-def test_from_and_to_torch_copy_the_weights() -> None:
+def test_from_and_to_torch_copy_every_parameter() -> None:
     module = _torch_layer()
     layer = MultiHeadAttention.from_torch(module)
     back = layer.to_torch()
-    before = layer.q_proj.weight.detach().clone()
+    before = copy.deepcopy(layer.state_dict())
     with torch.no_grad():
         for parameter in (*module.parameters(), *back.parameters()):
             parameter.zero_()
-    assert torch.equal(layer.q_proj.weight, before)
+    for name, parameter in layer.state_dict().items():
+        assert torch.equal(parameter, before[name]), name
+
+
+@pytest.mark.parametrize("options", TORCH_LAYERS.values(), ids=TORCH_LAYERS)
+def test_from_and_to_torch_keep_what_is_frozen_frozen(
+    options: dict[str, Any],
+) -> None:
+    module = _torch_layer(**options)
+    for number, parameter in enumerate(module.parameters()):
+        parameter.requires_grad_(number % 2 == 1)
+    back = MultiHeadAttention.from_torch(module).to_torch()
+    flags = [
+        [p.requires_grad for p in x.parameters()] for x in (module, back)
+    ]
+    assert flags[0] == flags[1]
+    assert not all(flags[0])
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+def test_a_packed_parameter_is_trained_if_a_part_of_it_is(name: str) -> None:
+    layer = _layer().requires_grad_(False)
+    assert not any(p.requires_grad for p in layer.to_torch().parameters())
+    getattr(layer, name).weight.requires_grad_(True)
+    module = layer.to_torch()
+    trained = [n for n, p in module.named_parameters() if p.requires_grad]
+    assert trained == ["in_proj_weight"]
+    assert module.in_proj_weight.is_leaf
+
+
+def test_from_and_to_torch_draw_no_random_numbers() -> None:
+    module = _torch_layer()
+    state = torch.get_rng_state()
+    MultiHeadAttention.from_torch(module).to_torch()
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_from_torch_of_a_sequence_first_layer_is_batch_first() -> None:

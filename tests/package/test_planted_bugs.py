@@ -637,6 +637,16 @@ MUTANTS: dict[str, Mutant] = {
         SDPA,
         LOOP,
     ),
+    "a conversion shares the biases": Mutant(
+        "multihead",
+        {
+            "with torch.no_grad():\n                ours.copy_(theirs)": (
+                "with torch.no_grad():\n                ours.data = theirs.data"
+            )
+        },
+        MHA,
+        "copy_every_parameter",
+    ),
     # --- positions
     "27 positions are taken along the first axis": Mutant(
         "positions",

@@ -127,6 +127,31 @@ def test_sinusoidal_rounds_only_the_result(dtype: torch.dtype) -> None:
     assert torch.equal(codes, exact.to(dtype))
 
 
+def test_positions_are_not_rounded_to_single_precision(
+    pairing: positions.Pairing, rng: np.random.Generator
+) -> None:
+    at = torch.tensor([1 / 3, 2.0**24 + 1], dtype=torch.float64)
+    code = positions.sinusoidal(at, 2, dtype=torch.float64)
+    expected = torch.stack((at.sin(), at.cos()), dim=-1)
+    assert torch.allclose(code, expected, rtol=0, atol=1e-12)
+    turned = positions.rope(
+        torch.eye(2).double()[:1].expand(2, 2), at, pairing=pairing
+    )
+    assert torch.allclose(turned, expected.flip(-1), rtol=0, atol=1e-12)
+
+
+def test_what_is_made_is_made_on_the_device_that_is_asked_for() -> None:
+    assert positions.sinusoidal(L, D_MODEL, device="meta").is_meta
+    assert positions.half_split_order(D_K, device="meta").is_meta
+    with torch.device(
+        "meta"
+    ):  # PyTorch's default does not overrule the input's
+        turned = positions.rope(
+            torch.ones(L, D_K, device="cpu"), pairing="half_split"
+        )
+    assert turned.device.type == "cpu"
+
+
 def test_sinusoidal_is_of_pytorchs_default_dtype() -> None:
     assert positions.sinusoidal(L, D_MODEL).dtype == torch.float32
 
@@ -368,6 +393,23 @@ half = torch.zeros(L, D_K // 2)
             "base must be a number",
         ),
         (lambda: positions.frequencies(4, base=True), TypeError, "base"),
+        (
+            lambda: positions.frequencies(4, base=10**400),
+            ValueError,
+            "finite, got inf",
+        ),
+        (
+            lambda: positions.sinusoidal(5, 4, dtype="float32"),
+            TypeError,
+            "dtype must be one of",
+        ),
+        (
+            lambda: positions.rope(
+                x.to(torch.float8_e4m3fn), pairing="half_split"
+            ),
+            TypeError,
+            "x must be one of .*float8",
+        ),
         (lambda: positions.sinusoidal(-1, 4), ValueError, "positions.*-1"),
         (lambda: positions.sinusoidal(5.0, 4), TypeError, "positions.*5.0"),
         (
@@ -388,7 +430,7 @@ half = torch.zeros(L, D_K // 2)
         (
             lambda: positions.sinusoidal(5, 4, dtype=torch.int64),
             TypeError,
-            "floating, got torch.int64",
+            "dtype must be one of .*got torch.int64",
         ),
         (
             lambda: positions.rope(x),
@@ -408,7 +450,7 @@ half = torch.zeros(L, D_K // 2)
         (
             lambda: positions.rope(x.long(), pairing="half_split"),
             TypeError,
-            "x must be floating, got torch.int64",
+            "x must be one of .*got torch.int64",
         ),
         (
             lambda: positions.rope(x[..., :3], pairing="half_split"),
