@@ -29,16 +29,15 @@ from ways import WAYS, Way
 
 from attention import functional, masks, multihead, positions, reference
 
+WITHOUT_MLX = ""
 try:
     import mlx.core as mx
-except ImportError:
-    mx = None
-else:
-    mx.set_default_device(mx.cpu)
 
-needs_mlx = pytest.mark.skipif(
-    mx is None, reason="mlx has no package for this platform"
-)
+    mx.set_default_device(mx.cpu)
+except ImportError as error:
+    WITHOUT_MLX = f"mlx, which not every platform has: {error}"
+
+needs_mlx = pytest.mark.skipif(bool(WITHOUT_MLX), reason=WITHOUT_MLX)
 
 Results = dict[str, Tensor]
 HALVES = ("float16", "bfloat16")
