@@ -150,7 +150,8 @@ def _attention(case: Case, way: Way, composed: list[str]) -> Results:
     lengths = x.get("nonpad_kv_seqlen")
     is_causal = bool(attributes.get("is_causal", 0))
     if lengths is not None or windowed or (is_causal and past):
-        composed.append("window or offset")
+        unbounded = not (windowed or is_causal)
+        composed.append("padding" if unbounded else "window or offset")
         allowed = _allowed(L, S, past, lengths, attributes)
         mask = _combine(mask, allowed, query.dtype)
         is_causal = False
@@ -238,6 +239,8 @@ def _allowed(
     )
     if attributes.get("is_causal", 0):
         right = 0
+    if lengths is not None and max(left, right) < 0:
+        return masks.padding(lengths, S)
     everything = past + L + S
     left = everything if left < 0 else left
     right = everything if right < 0 else right

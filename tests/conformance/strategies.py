@@ -22,7 +22,7 @@ LENGTHS = (1, 2, 3, 5, 7, 13, 17, 31, 37, 67, 131)
 WIDTHS = (1, 2, 3, 5, 8, 13, 16, 17)
 LARGEST_SCORES = (1.0, 1e-3, 30.0, 1e3, 1e4)
 LAYOUTS = ("contiguous", "heads inside", "width first", "every second")
-ANY_SCALE = st.sampled_from((1.0, 0.3, 2.0, 1e-3, 0.0, -0.7))
+ANY_SCALE = st.sampled_from((0.3, 2.0, 1e-3, 0.0, -0.7))
 DTYPES = {
     "float64": torch.float64,
     "float32": torch.float32,
@@ -58,15 +58,7 @@ class Problem:
     def allowed(self) -> Tensor:
         """Who may attend, as a boolean tensor of the scores' shape."""
         shape = (*self.grad.shape[:-1], self.key.shape[-2])
-        allowed = torch.ones(shape, dtype=torch.bool)
-        if self.is_causal:
-            allowed = allowed.tril()
-        if self.mask is not None:
-            given = self.mask
-            allowed = allowed & (
-                given if given.dtype == torch.bool else given > -torch.inf
-            )
-        return allowed
+        return _allowed(self.mask, self.is_causal, shape)
 
     @property
     def seeing(self) -> Tensor:
@@ -89,6 +81,23 @@ class Problem:
         )
 
 
+def _allowed(
+    mask: Tensor | None, is_causal: bool, scores: tuple[int, ...]
+) -> Tensor:
+    allowed = torch.ones(scores, dtype=torch.bool)
+    if is_causal:
+        allowed = allowed.tril()
+    if mask is not None:
+        selects = mask.dtype == torch.bool
+        allowed = allowed & (mask if selects else mask > -torch.inf)
+    return allowed
+
+
+def seen_keys(allowed: Tensor) -> Tensor:
+    """Return which keys any query of any head and entry may see, shape (S,)."""
+    return allowed.flatten(0, -2).any(dim=0)
+
+
 @st.composite
 def problems(
     draw: st.DrawFn,
@@ -98,6 +107,8 @@ def problems(
     least: int = 0,
     one_width: bool = False,
     empty_rows: bool = True,
+    wide_masks: bool = False,
+    spoilt: bool = False,
     layouts: Sequence[str] = LAYOUTS,
     grouped: bool = False,
     broadcast: bool = False,
@@ -128,22 +139,30 @@ def problems(
         rng.normal(size=(*((1,) * len(lead) if s else lead), *shape))
         for lead, shape, s in zip(leading, shapes, stretched, strict=True)
     ]
-    scale = draw(
-        st.one_of(
-            st.just(E**-0.5),
-            ANY_SCALE if scales is None else scales,
-        )
-    )
+    scale = E**-0.5
+    if draw(st.booleans()):
+        scale = draw(ANY_SCALE if scales is None else scales)
     _set_largest_score(numbers, scale, draw(st.sampled_from(largest_scores)))
+    together = np.broadcast_shapes(*leading) if not grouped else leading[0]
+    # The package also takes a mask of float32 beside half precision.
+    wide = wide_masks and draw(st.booleans())
+    mask = _mask(
+        *(draw, rng, (*together, L, S)), torch.float32 if wide else dtype
+    )
+    is_causal = draw(st.booleans())
+    given = [torch.from_numpy(x).to(dtype) for x in numbers]
+    if spoilt and mask is not None and draw(st.booleans()):
+        # What nobody sees cannot matter, however large it is.
+        hidden = ~seen_keys(_allowed(mask, is_causal, (*together, L, S)))
+        for x in given[1:]:
+            x[..., hidden, :] = torch.finfo(dtype).max
     layout = draw(st.sampled_from(layouts))
     query, key, value = (
-        _lay_out(torch.from_numpy(x).to(dtype), layout).expand(*lead, *shape)
-        for x, lead, shape in zip(numbers, leading, shapes, strict=True)
+        _lay_out(x, layout).expand(*lead, *shape)
+        for x, lead, shape in zip(given, leading, shapes, strict=True)
     )
-    together = np.broadcast_shapes(*leading) if not grouped else leading[0]
-    mask = _mask(draw, rng, (*together, L, S), dtype)
     problem = Problem(
-        *(query, key, value, mask, draw(st.booleans()), scale),
+        *(query, key, value, mask, is_causal, scale),
         torch.from_numpy(rng.normal(size=(*together, L, Ev))).to(dtype),
         grouped,
     )
