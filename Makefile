@@ -1,11 +1,11 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test variants serve run checkpoints format lock clean
+.PHONY: help setup book test coverage conformance bench variants serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
-export PYTHON CHAPTER PORT UPGRADE
+export PYTHON CHAPTER PORT UPGRADE WRITE
 py := .venv/bin/python
 
 help:  ## list these commands
@@ -19,6 +19,15 @@ book: setup  ## build the pages into _build/html
 
 test: setup  ## check style and types, build the book, then test the package, the notebooks and the pages
 	@sh tools/test.sh
+
+coverage: setup  ## measure which lines and branches of attention/ the tests run, and the notebooks alone
+	@sh tools/coverage.sh
+
+conformance: setup  ## run the cases of ONNX and PyTorch through the package, and count them (WRITE=1 stores)
+	@$(py) tools/conformance.py $(if $(WRITE),--write)
+
+bench: setup  ## time the package beside what a user would pick instead, ten minutes (WRITE=1 stores)
+	@$(py) benchmarks/bench.py $(if $(WRITE),--write)
 
 variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte
 	@sh tools/variants.sh
@@ -41,5 +50,5 @@ lock:  ## write requirements.txt anew from pyproject.toml (UPGRADE=1 for the new
 	@sh tools/lock.sh
 
 clean:  ## remove all that these commands have made
-	rm -rf .venv .make _build build .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv .make _build build .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

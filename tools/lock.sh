@@ -41,9 +41,11 @@ if ! CUSTOM_COMPILE_COMMAND='make lock' "$scratch/venv/bin/python" -m piptools c
     fail "no set of versions fits pyproject.toml, or the index cannot be reached: see above."
 fi
 
-# The book itself is installed from its folder; a build of torch (+cpu) is the reader's choice.
+# The book itself is installed from its folder; a build of torch (+cpu) is the reader's choice. What
+# an extra brings for one system alone is chosen here without that condition: it is written again.
 awk '/^attention-derived/ { own = 1; next }
      own && /^ / { next }
+     /^mlx-cpu==/ { $0 = $0 " ; sys_platform == \"linux\"" }
      { own = 0; sub(/^torch==[0-9.]+\+[a-z0-9.]+/, substr($0, 1, index($0, "+") - 1)); print }
 ' requirements.txt >"$root/requirements.txt.new"
 printf 'Checking that Python %s can install them\n' "$oldest"

@@ -109,7 +109,7 @@ install() { # install COMMAND: pip's words go to a log, and the large things it 
 if [ "$with_pip" = no ] && ! "$venv" -c 'import pip' 2>/dev/null; then
     install "$python" -m pip --python "$venv" install pip
 fi
-say "Installing $(grep -c '==' requirements.txt) packages (about 1.8 GB, one to two minutes)"
+say "Installing $(grep -c '==' requirements.txt) packages (about 2 GB, one to two minutes)"
 install "$venv" -m pip install -r requirements.txt
 say "Installing the package attention, editable"
 install "$venv" -m pip install --no-deps --no-build-isolation -e .

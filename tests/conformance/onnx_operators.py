@@ -10,16 +10,18 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+import ways
 from numpy.typing import NDArray
 from onnx import AttributeProto, helper
 from onnx.backend.test.case.node import _NodeTestCases
 from torch import Tensor
 from torch.nn import functional as F
+from ways import Outcome, Way
 
 from attention import functional, masks, multihead, positions, reference
 
@@ -29,8 +31,15 @@ with warnings.catch_warnings():
     for generator in ("attention", "rotaryembedding", "softmax"):
         importlib.import_module(f"onnx.backend.test.case.node.{generator}")
 
-Way = Literal["numpy", "torch, weights", "torch, fused"]
-WAYS: tuple[Way, ...] = ("numpy", "torch, weights", "torch, fused")
+# The ways that an operator can go: turning is not attending, and only NumPy has
+# a softmax of its own.
+WAYS: dict[str, tuple[Way, ...]] = {
+    "Attention": ways.WAYS,
+    "RotaryEmbedding": ("torch, weights",),
+    "Softmax": ("numpy",),
+}
+
+Results = dict[str, NDArray]
 
 
 @dataclass(frozen=True)
@@ -47,14 +56,6 @@ class Case:
     def dtype(self) -> str:
         """The name of the floating dtype of the inputs."""
         return str(next(iter(self.inputs.values())).dtype)
-
-
-@dataclass
-class Outcome:
-    """What the package makes of a case, and what had to be composed."""
-
-    outputs: dict[str, NDArray]
-    composed: list[str] = field(default_factory=list)
 
 
 def cases(operator: str) -> list[Case]:
@@ -101,20 +102,33 @@ def tolerances(case: Case) -> dict[str, float]:
     return {"rtol": 4 * unit, "atol": 2 * unit}
 
 
-def run(case: Case, way: Way) -> Outcome:
-    """Run a case through the package in one of the ways in which it attends."""
-    return OPERATORS[case.operator](case, way)
+def check(case: Case, way: Way) -> Outcome:
+    """Compare all outputs of a case with the expected ones; say what was composed."""
+    outcome = Outcome()
+    outputs = OPERATORS[case.operator](case, way, outcome.composed)
+    assert outputs.keys() == case.outputs.keys()
+    for name, expected in case.outputs.items():
+        actual = outputs[name]
+        assert actual.shape == expected.shape, name
+        np.testing.assert_allclose(
+            actual.astype(np.float64),
+            expected.astype(np.float64),
+            err_msg=name,
+            **tolerances(case),
+        )
+    return outcome
 
 
 # --- Attention
 
 
-def _attention(case: Case, way: Way) -> Outcome:
-    attributes, composed = case.attributes, []
+def _attention(case: Case, way: Way, composed: list[str]) -> Results:
+    attributes = case.attributes
     x = {name: _tensor(array) for name, array in case.inputs.items()}
     query, key, value = x["Q"], x["K"], x["V"]
     merged = query.ndim == 3
     if merged:
+        composed.append("heads side by side")
         query = multihead.split_heads(query, attributes["q_num_heads"])
         key = multihead.split_heads(key, attributes["kv_num_heads"])
         value = multihead.split_heads(value, attributes["kv_num_heads"])
@@ -136,7 +150,8 @@ def _attention(case: Case, way: Way) -> Outcome:
     lengths = x.get("nonpad_kv_seqlen")
     is_causal = bool(attributes.get("is_causal", 0))
     if lengths is not None or windowed or (is_causal and past):
-        composed.append("window or offset")
+        unbounded = not (windowed or is_causal)
+        composed.append("padding" if unbounded else "window or offset")
         allowed = _allowed(L, S, past, lengths, attributes)
         mask = _combine(mask, allowed, query.dtype)
         is_causal = False
@@ -163,17 +178,22 @@ def _attention(case: Case, way: Way) -> Outcome:
         bias = scores if bias is None else scores + bias
     else:
         bias = mask
+    if way == "numpy":
+        if query.shape[1] != key.shape[1]:
+            composed.append("grouped heads")
+        if query.dtype == torch.bfloat16:
+            composed.append("bfloat16 as float32")
     output, weights = _attend(
         way, query, key, value, bias, is_causal=is_causal, scale=scale
     )
     results = {"Y": multihead.merge_heads(output) if merged else output}
     results |= {k: v for k, v in present.items() if k in case.outputs}
     if wanted:
-        composed.append(
-            "scores returned" if mode < 3 else "weights returned"
-        )
+        if mode < 3:
+            composed.append("scores returned")
         if mode == 3:
             if weights is None:
+                composed.append("weights on the fused path")
                 _, weights = _attend(
                     "torch, weights",
                     *(query, key, value, bias),
@@ -194,9 +214,7 @@ def _attention(case: Case, way: Way) -> Outcome:
                     scores if allowed_bias is None else scores + allowed_bias
                 )
             results["qk_matmul_output"] = scores
-    return Outcome(
-        {k: _array(v, case) for k, v in results.items()}, composed
-    )
+    return {k: _array(v, case) for k, v in results.items()}
 
 
 def _windowed(attributes: dict[str, Any]) -> bool:
@@ -221,6 +239,8 @@ def _allowed(
     )
     if attributes.get("is_causal", 0):
         right = 0
+    if lengths is not None and max(left, right) < 0:
+        return masks.padding(lengths, S)
     everything = past + L + S
     left = everything if left < 0 else left
     right = everything if right < 0 else right
@@ -292,16 +312,16 @@ def _attend(
 # --- RotaryEmbedding and Softmax
 
 
-def _rotary_embedding(case: Case, way: Way) -> Outcome:
-    attributes, composed = case.attributes, []
+def _rotary_embedding(case: Case, way: Way, composed: list[str]) -> Results:
+    attributes = case.attributes
     x = {name: _tensor(array) for name, array in case.inputs.items()}
     given, cos, sin = x["input"], x["cos_cache"], x["sin_cache"]
-    if (
-        "position_ids" in x
-    ):  # a table, from which each position takes its row
+    if "position_ids" in x:
+        # A table, from which each position takes its row.
         cos, sin = cos[x["position_ids"]], sin[x["position_ids"]]
     heads = given
     if given.ndim == 3:
+        composed.append("heads side by side")
         heads = multihead.split_heads(given, attributes["num_heads"])
     width = attributes.get("rotary_embedding_dim", 0) or heads.shape[-1]
     if width < heads.shape[-1]:
@@ -317,15 +337,15 @@ def _rotary_embedding(case: Case, way: Way) -> Outcome:
     output = torch.cat((turned, heads[..., width:]), dim=-1)
     if given.ndim == 3:
         output = multihead.merge_heads(output)
-    return Outcome({"output": _array(output, case)}, composed)
+    return {"output": _array(output, case)}
 
 
-def _softmax(case: Case, way: Way) -> Outcome:
+def _softmax(case: Case, way: Way, composed: list[str]) -> Results:
     axis = case.attributes.get("axis", -1)
-    return Outcome({"y": reference.softmax(case.inputs["x"], axis=axis)})
+    return {"y": reference.softmax(case.inputs["x"], axis=axis)}
 
 
-OPERATORS: dict[str, Callable[[Case, Way], Outcome]] = {
+OPERATORS: dict[str, Callable[[Case, Way, list[str]], Results]] = {
     "Attention": _attention,
     "RotaryEmbedding": _rotary_embedding,
     "Softmax": _softmax,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from onnx_operators import WAYS, Case, Way, cases, run, tolerances
-
-ATTENTION = cases("Attention")
-ROTARY = cases("RotaryEmbedding")
-SOFTMAX = cases("Softmax")
+from onnx_operators import WAYS, Case, cases, check
+from ways import Way
 
 
 @pytest.mark.parametrize(
@@ -22,31 +18,16 @@ def test_the_pinned_release_generates_as_many_cases_as_are_counted(
     assert len(found) == len({case.name for case in found}) == count
 
 
-def _check(case: Case, way: Way) -> None:
-    outcome = run(case, way)
-    assert outcome.outputs.keys() == case.outputs.keys()
-    for name, expected in case.outputs.items():
-        actual = outcome.outputs[name]
-        assert actual.shape == expected.shape, name
-        np.testing.assert_allclose(
-            actual.astype(np.float64),
-            expected.astype(np.float64),
-            err_msg=name,
-            **tolerances(case),
-        )
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", ATTENTION, ids=lambda case: case.name)
-def test_attention(case: Case, way: Way) -> None:
-    _check(case, way)
-
-
-@pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
-def test_rotary_embedding(case: Case) -> None:
-    _check(case, "torch, weights")
-
-
-@pytest.mark.parametrize("case", SOFTMAX, ids=lambda case: case.name)
-def test_softmax(case: Case) -> None:
-    _check(case, "numpy")
+@pytest.mark.parametrize(
+    ("case", "way"),
+    [
+        pytest.param(case, way, id=f"{case.name}-{way}")
+        for operator, ways in WAYS.items()
+        for case in cases(operator)
+        for way in ways
+    ],
+)
+def test_the_outputs_are_those_that_onnx_expects(
+    case: Case, way: Way
+) -> None:
+    check(case, way)

@@ -194,6 +194,11 @@ ATTENTION: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
         ValueError,
         ["scale", "inf"],
     ),
+    "a whole scale beyond every float": (
+        {"scale": 10**400},
+        ValueError,
+        ["scale must be finite", "1000"],
+    ),
 }
 TORCH_ATTENTION: dict[
     str, tuple[dict[str, Any], type[Exception], list[str]]
@@ -532,10 +537,8 @@ def _numpy_layer(**changes: Any) -> dict[str, Any]:
     }
     for name, x in changes.items():
         (parameters if name[:2] in ("W_", "b_") else arguments)[name] = x
-    arguments["parameters"] = {
-        name: x for name, x in parameters.items() if x is not None
-    }
-    return arguments
+    named = {name: x for name, x in parameters.items() if x is not None}
+    return {"parameters": named} | arguments
 
 
 NUMPY_LAYER: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
@@ -647,6 +650,11 @@ NUMPY_LAYER: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
         ValueError,
         ["dropout_mask", _shape(L, 6)],
     ),
+    "parameters without names": (
+        {"parameters": [np.ones((D_MODEL, 6))]},
+        TypeError,
+        ["parameters", "mapping", "list"],
+    ),
 }
 
 
@@ -715,6 +723,11 @@ CONSTRUCTOR: dict[str, tuple[dict[str, Any], type[Exception], list[str]]] = {
         {"dropout": "0.5"},
         TypeError,
         ["dropout", "'0.5'"],
+    ),
+    "parameters of integers": (
+        {"dtype": torch.int64},
+        TypeError,
+        ["dtype", "torch.int64"],
     ),
     **{
         f"{name} {x!r}": ({name: x}, error, [name, re.escape(repr(x))])
@@ -942,6 +955,11 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         lambda: masks.padding([1.0, 2.0]),
         TypeError,
         ["lengths", "float"],
+    ),
+    "padding, lengths in words": (
+        lambda: masks.padding(["1", "2"]),
+        TypeError,
+        ["lengths", r"\['1', '2'\]"],
     ),
     "padding, a boolean mask": (
         lambda: masks.padding(torch.ones(2, dtype=torch.bool)),

@@ -459,13 +459,21 @@ def test_a_bias_that_holds_a_one_among_others_is_added(
     )
 
 
-@pytest.mark.parametrize("with_mask", [False, True])
+def _masks() -> dict[str, torch.Tensor | None]:
+    allowed = torch.tensor(_bool(L, S))
+    return {
+        "none": None,
+        "selects": allowed,
+        "added": masks.to_additive(allowed, torch.float64) + 0.5,
+    }
+
+
+@pytest.mark.parametrize("mask", _masks().values(), ids=_masks())
 def test_where_no_data_can_be_looked_at_the_steps_are_taken(
-    with_mask: bool,
+    mask: torch.Tensor | None,
 ) -> None:
     torch.manual_seed(0)
     inputs = [torch.randn(B, n, E).double() for n in (L, S, S)]
-    mask = torch.tensor(_bool(L, S)) if with_mask else None
 
     def attend(*tensors: torch.Tensor) -> torch.Tensor:
         where = None if mask is None else mask.to(tensors[0].device)
@@ -477,6 +485,40 @@ def test_where_no_data_can_be_looked_at_the_steps_are_taken(
     torch.testing.assert_close(together, attend(*inputs))
     on_meta = attend(*(x.to("meta") for x in inputs))
     assert on_meta.shape == together.shape
+
+
+class _Attend(torch.nn.Module):
+    def forward(self, *inputs: torch.Tensor | None) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(
+            *inputs, is_causal=True
+        )
+
+
+@pytest.mark.parametrize("mask", _masks().values(), ids=_masks())
+def test_compiled_and_exported_as_one_graph_it_gives_the_same(
+    mask: torch.Tensor | None,
+) -> None:
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, n, E).double() for n in (L, S, S)]
+    expected = _Attend()(*inputs, mask)
+    compiled = torch.compile(_Attend(), backend="eager", fullgraph=True)
+    exported = torch.export.export(_Attend(), (*inputs, mask), strict=False)
+    for graph in (compiled, exported.module()):
+        torch.testing.assert_close(graph(*inputs, mask), expected)
+
+
+def test_what_cannot_be_looked_at_is_not_taken_for_a_mask_of_ones_and_zeros() -> (
+    None
+):
+    """The only meaning left is the documented one: it is added."""
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, n, E).double() for n in (L, S, S)]
+    ones = torch.tensor(_bool(B, L, S)).double()
+    together = torch.func.vmap(functional.scaled_dot_product_attention)(
+        *inputs, ones
+    )
+    weights = torch.softmax(inputs[0] @ inputs[1].mT / E**0.5 + ones, dim=-1)
+    torch.testing.assert_close(together, weights @ inputs[2])
 
 
 def test_a_masked_value_that_alone_is_huge_leaves_the_gradients_alone() -> (
