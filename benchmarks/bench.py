@@ -2,7 +2,7 @@
 
 python benchmarks/bench.py             the goals, then a range of lengths (10 minutes on two cores)
 python benchmarks/bench.py --goals     the goals alone
-python benchmarks/bench.py --write     also store the results, which a page of the book shows
+python benchmarks/bench.py --write     also store the results as JSON
 
 All contenders of a setting run in one process, one after the other, in a random order in each
 round, so that a busy moment of the machine meets all of them; what counts is the ratio within a
@@ -31,7 +31,7 @@ import torch
 from contenders import OURS, Call, Setting, contenders
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent / "chapters" / "evidence" / "benchmarks.json"
+RESULTS = HERE / "results.json"
 
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
@@ -311,7 +311,6 @@ def main() -> None:
             f"{goal['setting']}; against {goal['against']}"
         )
     if options.write:
-        RESULTS.parent.mkdir(exist_ok=True)
         stored = {
             "machine": machine(),
             "goals": goals,
