@@ -153,6 +153,7 @@ def tolerances(
     # What is too small for its dtype may become 0, and is then multiplied too.
     number = torch.finfo(problem.dtype)
     lost = number.tiny * unit if half else number.tiny
+    lost = max(lost, torch.finfo(torch.float32).tiny if half else 0.0)
     p = p + lost / (half or u)
     of_dz = p * (off + of_mean) + ratio * dz
     of_dz += (3 * u + half) * p * (dp.abs() + mean.abs())
