@@ -2,7 +2,8 @@
 
 python tools/checkpoint.py
 
-The same machine gives the same bytes; another rounds differently and gives models much alike.
+The same machine with the same versions gives the same bytes; another rounds differently, and gives
+models much alike.
 """
 
 import io
