@@ -26,7 +26,7 @@ coverage: setup  ## measure which lines and branches of attention/ the tests run
 conformance: setup  ## run the cases of ONNX and PyTorch through the package, and count them (WRITE=1 stores)
 	@$(py) tools/conformance.py $(if $(WRITE),--write)
 
-bench: setup  ## time the package beside what a user would pick instead, ten minutes (WRITE=1 stores)
+bench: setup  ## time the package beside what a user would pick instead (WRITE=1 stores)
 	@$(py) benchmarks/bench.py $(if $(WRITE),--write)
 
 variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte

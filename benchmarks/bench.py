@@ -1,7 +1,7 @@
 """Time the package beside what a user would pick instead, and check the goals.
 
-python benchmarks/bench.py             the goals, then a range of lengths (10 minutes on two cores)
-python benchmarks/bench.py --goals     the goals alone
+python benchmarks/bench.py             the goals, then a range of lengths
+python benchmarks/bench.py --goals     the goals alone (about four minutes on two cores)
 python benchmarks/bench.py --write     also store the results as JSON
 
 All contenders of a setting run in one process, one after the other, in a random order in each
@@ -282,7 +282,7 @@ def main() -> None:
         "--write", action="store_true", help="store the results"
     )
     parser.add_argument(
-        "--seconds", type=float, default=20.0, help="for each goal's setting"
+        "--seconds", type=float, default=8.0, help="for each goal's setting"
     )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -176,20 +176,36 @@ def test_packed_projections_equal_separate_ones_forward_and_backward(
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
-def test_who_listens_to_a_projection_hears_it_in_self_attention_too(
-    name: str,
+@pytest.mark.parametrize("other", ["key", "value"])
+def test_each_projection_reads_its_own_input_where_two_are_the_same_tensor(
+    other: str,
 ) -> None:
-    layer, x = _layer(), _inputs()[0]
+    layer, (x, y) = _layer(), _inputs()[1:]
+    inputs = {"query": x, "key": x, "value": x} | {other: y}
+    copies = {name: tensor.clone() for name, tensor in inputs.items()}
+    torch.testing.assert_close(layer(**inputs), layer(**copies), **CLOSE)
+    assert not torch.allclose(layer(**inputs), layer(x))
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+@pytest.mark.parametrize(
+    "register",
+    [
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+    ],
+)
+def test_who_listens_to_a_projection_is_heard_in_self_attention_too(
+    register: str, name: str
+) -> None:
+    layer, x = _layer(), _inputs()[0].requires_grad_()
     heard = []
     projection = getattr(layer, name)
-    projection.register_forward_hook(lambda *call: heard.append(call[2]))
-    layer(x)
-    expected = torch.nn.functional.linear(
-        x, projection.weight, projection.bias
-    )
-    (output,) = heard
-    torch.testing.assert_close(output, expected, **CLOSE)
+    getattr(projection, register)(lambda module, *_: heard.append(module))
+    layer(x).sum().backward()
+    assert heard == [projection]
 
 
 @pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])

@@ -631,6 +631,26 @@ MUTANTS: dict[str, Mutant] = {
         MHA,
         "listens or replaced",
     ),
+    "packing passes over who listens to the way back": Mutant(
+        "multihead",
+        {
+            "'_forward_pre_hooks', '_backward_hooks')": "'_forward_pre_hooks')"
+        },
+        MHA,
+        "listens",
+    ),
+    "packing takes two that are the same for three": Mutant(
+        "multihead",
+        {"query is key is value": "query is key"},
+        MHA,
+        "reads_its_own_input",
+    ),
+    "only large positive inputs are noticed": Mutant(
+        "functional",
+        {"torch.maximum(x.amax(), -x.amin())": "x.amax()"},
+        SDPA,
+        "either_sign",
+    ),
     "the factor of the scores is left out of the product": Mutant(
         "functional",
         {"beta=0, alpha=scale": "beta=0"},

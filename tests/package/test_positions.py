@@ -152,8 +152,14 @@ def test_what_is_made_is_made_on_the_device_that_is_asked_for() -> None:
     assert turned.device.type == "cpu"
 
 
-def test_sinusoidal_is_of_pytorchs_default_dtype() -> None:
-    assert positions.sinusoidal(L, D_MODEL).dtype == torch.float32
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sinusoidal_is_of_pytorchs_default_dtype(dtype: torch.dtype) -> None:
+    torch.set_default_dtype(dtype)
+    try:
+        codes = positions.sinusoidal(L, D_MODEL)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert codes.dtype == dtype
 
 
 @pytest.mark.parametrize("shift", [1, -3, 40])

@@ -1009,14 +1009,15 @@ def test_numpy_takes_the_tensors_of_the_masks_module(
 # --- the hand-written backward
 
 
+@pytest.mark.parametrize("leading", [(), (2,), (2, 1)])
 def test_backward_with_dropout_is_that_of_finite_differences(
-    rng: np.random.Generator,
+    leading: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    *inputs, grad_output = _inputs(rng, leading=(2,))
+    *inputs, grad_output = _inputs(rng, leading=leading)
     options: dict[str, Any] = {
         "attn_mask": _one_empty_row(L, S),
         "is_causal": True,
-        "dropout_mask": reference.dropout_mask((2, L, S), 0.4, rng),
+        "dropout_mask": reference.dropout_mask((*leading, L, S), 0.4, rng),
     }
     gradients = reference.scaled_dot_product_attention_backward(
         grad_output, *inputs, **options
@@ -1428,3 +1429,26 @@ def test_heads_that_differ_are_refused_without_enable_gqa() -> None:
             torch.randn(B, 2, S, E),
             torch.randn(B, 2, S, EV),
         )
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("hidden", ["key", "value"])
+def test_a_hidden_input_of_either_sign_may_overflow(
+    hidden: str, sign: float, implementation: NumPy | PyTorch
+) -> None:
+    """With no large number of the other sign in sight, which alone would be noticed."""
+    rng = np.random.default_rng(5)
+    arrays = {
+        name: -np.abs(rng.normal(size=shape)).astype(np.float32)
+        for name, shape in (
+            ("query", (2, 3, 5, 4)),
+            ("key", (2, 3, 7, 4)),
+            ("value", (2, 3, 7, 4)),
+        )
+    }
+    mask = np.ones((5, 7), dtype=bool)
+    mask[:, 5:] = False
+    expected, _ = implementation.attend(**arrays, attn_mask=mask)
+    arrays[hidden][:, :, 5:] = sign * np.finfo(np.float32).max
+    output, _ = implementation.attend(**arrays, attn_mask=mask)
+    np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
