@@ -67,12 +67,7 @@ def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     IMA Journal of Numerical Analysis 41 (2021), doi:10.1093/imanum/draa038.
     """
     x, dtype = _floating("x", x)
-    exponentials, _ = _shifted_exponentials(x, axis)
-    total = exponentials.sum(axis=axis, keepdims=True)
-    # A row of -inf alone has total 0; its weights are 0, not 0/0.
-    weights = exponentials
-    weights /= np.where(total == 0, 1, total)
-    return weights.astype(dtype, copy=False)
+    return _softmax(x, axis).astype(dtype, copy=False)
 
 
 def log_sum_exp(
@@ -569,8 +564,9 @@ class _Inputs:
             scores = scores + self.bias
         if self.allowed is not None:
             scores = np.where(self.allowed, scores, -np.inf)
-        # The scores know nothing yet of leading axes that the value alone has.
-        return softmax(np.broadcast_to(scores, self.scores_shape))
+        # The weights take the place of the scores, unless the value alone has leading axes.
+        out = scores if scores.shape == self.scores_shape else None
+        return _softmax(np.broadcast_to(scores, self.scores_shape), out=out)
 
     def drop(self, x: FloatArray) -> FloatArray:
         """Multiply an array (..., L, S) by the factors of dropout, where there are any."""
@@ -589,8 +585,20 @@ def _floating(name: str, x: ArrayLike) -> tuple[FloatArray, np.dtype[Any]]:
     ), array.dtype
 
 
+def _softmax(
+    x: FloatArray, axis: int = -1, out: FloatArray | None = None
+) -> FloatArray:
+    """Return the weights, written to ``out``, which may be ``x``, or to a new array."""
+    exponentials, _ = _shifted_exponentials(x, axis, out)
+    total = exponentials.sum(axis=axis, keepdims=True)
+    # A row of -inf alone has total 0; its weights are 0, not 0/0.
+    weights = exponentials
+    weights /= np.where(total == 0, 1, total)
+    return weights
+
+
 def _shifted_exponentials(
-    x: FloatArray, axis: int
+    x: FloatArray, axis: int, out: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return exp(x - m) and m, the maximum along the axis, or 0 where that is -inf."""
     if not x.ndim:
@@ -599,7 +607,7 @@ def _shifted_exponentials(
     maximum = np.where(np.isneginf(maximum), x.dtype.type(0), maximum)
     # A difference of -inf has the exponential 0, and needs no warning.
     with np.errstate(over="ignore"):
-        exponentials = x - maximum
+        exponentials = np.subtract(x, maximum, out=out)
         np.exp(exponentials, out=exponentials)
         return exponentials, maximum
 

@@ -62,8 +62,8 @@ MUTANTS: dict[str, Mutant] = {
     "3 softmax over the queries, NumPy": Mutant(
         "reference",
         {
-            "return softmax(np.broadcast_to(scores, self.scores_shape))": (
-                "return softmax(np.broadcast_to(scores, self.scores_shape), axis=-2)"
+            "return _softmax(np.broadcast_to(scores, self.scores_shape), out=out)": (
+                "return _softmax(np.broadcast_to(scores, self.scores_shape), axis=-2)"
             )
         },
         SDPA,
