@@ -1,15 +1,15 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test coverage conformance bench variants serve run checkpoints format lock clean
+.PHONY: help setup book test coverage conformance mutation named-bugs bench budgets variants serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
-export PYTHON CHAPTER PORT UPGRADE WRITE
+export PYTHON CHAPTER PORT UPGRADE
 py := .venv/bin/python
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup:
 	@sh tools/setup.sh
@@ -26,8 +26,17 @@ coverage: setup  ## measure which lines and branches of attention/ the tests run
 conformance: setup  ## run the cases of ONNX and PyTorch through the package, and count them (WRITE=1 stores)
 	@$(py) tools/conformance.py $(if $(WRITE),--write)
 
+mutation: setup  ## change the package in every small way, and see that its tests notice (CHANGED=1, WRITE=1)
+	@$(py) tools/mutation.py $(if $(CHANGED),--changed) $(if $(WRITE),--write)
+
+named-bugs: setup  ## count which named bugs the notebooks alone would notice (WRITE=1 stores)
+	@$(py) tools/named_bugs.py $(if $(WRITE),--write)
+
 bench: setup  ## time the package beside what a user would pick instead (WRITE=1 stores)
 	@$(py) benchmarks/bench.py $(if $(WRITE),--write)
+
+budgets: setup  ## time the build and the notebooks in a fresh clone, weigh the pages (WRITE=1 stores)
+	@$(py) tools/budgets.py $(if $(WRITE),--write)
 
 variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte
 	@sh tools/variants.sh

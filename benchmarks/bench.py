@@ -2,7 +2,7 @@
 
 python benchmarks/bench.py             the goals, then a range of lengths
 python benchmarks/bench.py --goals     the goals alone (about four minutes on two cores)
-python benchmarks/bench.py --write     also store the results as JSON
+python benchmarks/bench.py --write     also store the results, and draw them for the book
 
 All contenders of a setting run in one process, one after the other, in a random order in each
 round, so that a busy moment of the machine meets all of them; what counts is the ratio within a
@@ -29,9 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from contenders import OURS, Call, Setting, contenders
-
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results.json"
+from plot import RESULTS, draw
 
 KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": "8589934592",
@@ -310,13 +308,15 @@ def main() -> None:
             f"  {word} {goal['ratio']:6g} ({low:g} to {high:g}), at most {goal['limit']:g}: "
             f"{goal['setting']}; against {goal['against']}"
         )
-    if options.write:
+    if options.write and not options.goals:
         stored = {
             "machine": machine(),
             "goals": goals,
-            "settings": [*results.values(), *ranges],
+            "settings": list(results.values()),
+            "sweep": ranges,
         }
         RESULTS.write_text(json.dumps(stored, indent=1) + "\n", "utf-8")
+        draw(stored)
 
 
 if __name__ == "__main__":

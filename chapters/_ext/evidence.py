@@ -3,13 +3,14 @@
     ```{evidence} conformance
     ```
 
-`conformance` counts the cases of others that the package passes, `composed` what had to be put
-together for them, both from chapters/evidence/conformance.json.
+The results lie in chapters/evidence, written by the commands that measure them. What each name
+shows is said at its function below.
 """
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,31 @@ WAYS = {
     "torch, weights": "PyTorch, with weights",
     "torch, fused": "PyTorch, fused",
 }
+OURS = "attention"
 
 
-def conformance(stored: dict[str, Any]) -> Table:
+class Sources:
+    """The files of the book, and which of them a table was made from."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.read: list[Path] = []
+
+    def text(self, *parts: str) -> str:
+        """Return what a file holds."""
+        path = self.root.joinpath(*parts)
+        self.read.append(path)
+        return path.read_text("utf-8")
+
+    def stored(self, name: str) -> Any:
+        """Return one of the stored results."""
+        return json.loads(self.text("chapters", "evidence", f"{name}.json"))
+
+
+def conformance(sources: Sources) -> Table:
     """One row for each suite: its cases, and how many pass in each way."""
     rows = []
-    for suite in stored["suites"]:
+    for suite in sources.stored("conformance")["suites"]:
         row = [suite["name"], str(suite["cases"])]
         for way in WAYS:
             tally = suite["ways"].get(way)
@@ -43,10 +63,10 @@ def conformance(stored: dict[str, Any]) -> Table:
     return ["suite", "cases", *(f"pass: {n}" for n in WAYS.values())], rows
 
 
-def composed(stored: dict[str, Any]) -> Table:
+def composed(sources: Sources) -> Table:
     """One row for each thing that was put together: in how many cases, way by way."""
     counts: dict[str, dict[str, int]] = {}
-    for suite in stored["suites"]:
+    for suite in sources.stored("conformance")["suites"]:
         for way, tally in suite["ways"].items():
             for kind, count in tally["composed of"].items():
                 row = counts.setdefault(kind, dict.fromkeys(WAYS, 0))
@@ -58,9 +78,152 @@ def composed(stored: dict[str, Any]) -> Table:
     return ["put together", *WAYS.values()], rows
 
 
-TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], Table]]] = {
-    "conformance": ("conformance.json", conformance),
-    "composed": ("conformance.json", composed),
+def named(sources: Sources) -> Table:
+    """One row for each kind of mistake: its bugs, and how many are seen by tests and notebooks."""
+    stored = sources.stored("named_bugs")
+    rows = []
+    kinds: dict[str, list[bool]] = {}
+    for bug, seen in stored["bugs"].items():
+        number = bug.split()[0]
+        kind = number if number.isdecimal() else "beyond the list"
+        kinds.setdefault(kind, []).append(bool(seen))
+    for kind, seen in kinds.items():
+        rows.append([kind, str(len(seen)), str(len(seen)), str(sum(seen))])
+    total = [s for seen in kinds.values() for s in seen]
+    rows.append(["all", str(len(total)), str(len(total)), str(sum(total))])
+    head = ["number in the gallery", "bugs", "seen by the tests"]
+    return [*head, "seen by the notebooks alone"], rows
+
+
+def mutation(sources: Sources) -> Table:
+    """One row for each module: its mutants, and what became of them."""
+    modules: dict[str, list[int]] = {}
+    for name, tally in sources.stored("mutation")["functions"].items():
+        counts = [tally["killed"], tally["explained"]]
+        for module in (name.split(".")[0], "all"):
+            row = modules.setdefault(module, [0, 0])
+            row[:] = [a + b for a, b in zip(row, counts, strict=True)]
+    modules["all"] = modules.pop("all")
+    rows = []
+    for module, (killed, explained) in modules.items():
+        mutants = killed + explained
+        share = f"{100 * killed / mutants:.1f} %" if mutants else "–"
+        rows.append(
+            [module, str(mutants), str(killed), str(explained), share]
+        )
+    return ["module", "mutants", "killed", "explained", "share killed"], rows
+
+
+def survivors(sources: Sources) -> Table:
+    """One row for each reason why a mutant is no fault: what changed, where, and how many."""
+    text = sources.text("tests", "mutation", "survivors.toml")
+    reasons: dict[str, list[str]] = {}
+    for entry in tomllib.loads(text)["survivor"]:
+        reasons.setdefault(" ".join(entry["why"].split()), []).append(
+            entry["function"]
+        )
+    rows = [
+        [why, str(len(where)), ", ".join(dict.fromkeys(where))]
+        for why, where in sorted(reasons.items(), key=lambda x: -len(x[1]))
+    ]
+    return ["why the change is no fault", "mutants", "where"], rows
+
+
+def goals(sources: Sources) -> Table:
+    """One row for each goal: what is compared, the ratio, its limit."""
+    rows = [
+        [
+            goal["setting"],
+            goal["against"],
+            f"{goal['ratio']:g} ({goal['quartiles'][0]:g} to {goal['quartiles'][1]:g})",
+            f"{goal['limit']:.2f}",
+            "yes" if goal["holds"] else "no",
+        ]
+        for goal in sources.stored("benchmarks")["goals"]
+    ]
+    return ["what", "against", "ratio", "at most", "holds"], rows
+
+
+def machine(sources: Sources) -> Table:
+    """One row for each thing that the measured times depend on."""
+    rows = list(map(list, sources.stored("benchmarks")["machine"].items()))
+    return ["measured on", ""], rows
+
+
+def settings(sources: Sources) -> Table:
+    """One row for each setting and contender: time, ratio and memory."""
+    stored = sources.stored("benchmarks")
+    rows = []
+    for result in [*stored["settings"], *stored["sweep"]]:
+        s = result["setting"]
+        what = ["training step" if s["training"] else "forward"]
+        what += ["causal"] * s["causal"] + ["with weights"] * s["weights"]
+        size = f"B {s['batch']}, L {s['length']}, {s['dtype']}"
+        for name, row in result["contenders"].items():
+            low, high = row["quartiles"]
+            ratio = f"{row['ratio']:g} ({low:g} to {high:g})"
+            plain = row.get("ratio with the default allocator")
+            rows.append(
+                [
+                    f"{s['kind']}, {', '.join(what)}; {size}",
+                    name,
+                    f"{row['milliseconds']:g}",
+                    "1" if name == OURS else ratio,
+                    "1" if name == OURS else f"{plain:g}",
+                    f"{row['megabytes']:g}" if "megabytes" in row else "–",
+                ]
+            )
+    head = ["what", "contender", "ms", "ours / this"]
+    return [*head, "with the default allocator", "peak MB"], rows
+
+
+def budgets(sources: Sources) -> Table:
+    """One row for each command: its seconds."""
+    rows = [
+        [what, f"{number:g}"]
+        for what, number in sources.stored("budgets")["seconds"].items()
+    ]
+    return ["what", "seconds"], rows
+
+
+def notebooks(sources: Sources) -> Table:
+    """One row for each notebook: code cells, outputs that are compared, seconds."""
+    rows = []
+    for name, seconds in sources.stored("budgets")["notebooks"].items():
+        notebook = json.loads(sources.text("chapters", f"{name}.ipynb"))
+        cells = [c for c in notebook["cells"] if c["cell_type"] == "code"]
+        outputs = sum(len(cell["outputs"]) for cell in cells)
+        rows.append([name, str(len(cells)), str(outputs), f"{seconds:g}"])
+    cells, outputs = (sum(int(row[i]) for row in rows) for i in (1, 2))
+    seconds = sum(float(row[3]) for row in rows)
+    rows.append(["all", str(cells), str(outputs), f"{seconds:.0f}"])
+    return ["notebook", "cells run", "outputs compared", "seconds"], rows
+
+
+def pages(sources: Sources) -> Table:
+    """One row for each page: the kilobytes of its text, compressed."""
+    rows = [
+        [page.removesuffix(".html"), f"{size / 1000:.0f}"]
+        for page, size in sources.stored("budgets")["pages"].items()
+    ]
+    return ["page", "kB"], rows
+
+
+TABLES: dict[str, Callable[[Sources], Table]] = {
+    table.__name__: table
+    for table in (
+        conformance,
+        composed,
+        named,
+        mutation,
+        survivors,
+        goals,
+        machine,
+        settings,
+        budgets,
+        notebooks,
+        pages,
+    )
 }
 
 
@@ -71,18 +234,22 @@ class Evidence(SphinxDirective):
     final_argument_whitespace = False
 
     def run(self) -> list[nodes.Node]:
-        """Return the table, and rebuild the page whenever the file changes."""
+        """Return the table, and rebuild the page whenever a file that it came from changes."""
         name = self.arguments[0]
         if name not in TABLES:
             raise self.error(
                 f"evidence knows {', '.join(TABLES)}, not {name!r}"
             )
-        file, read = TABLES[name]
-        path = Path(self.env.srcdir) / "chapters" / "evidence" / file
-        self.env.note_dependency(str(path))
-        if not path.is_file():
-            raise self.error(f"evidence: {path.name} has not been stored")
-        head, rows = read(json.loads(path.read_text("utf-8")))
+        sources = Sources(Path(self.env.srcdir))
+        try:
+            head, rows = TABLES[name](sources)
+        except FileNotFoundError as error:
+            raise self.error(
+                f"evidence: {Path(error.filename).name} has not been stored"
+            ) from None
+        finally:
+            for path in sources.read:
+                self.env.note_dependency(str(path))
         return [_table(head, rows)]
 
 
