@@ -94,20 +94,20 @@ def layer_mask_shape(
     mask_shape(mask, scores, name)
 
 
-def zeros_and_ones(only: bool, name: str = "attn_mask") -> None:
+def zeros_and_ones(only: bool) -> None:
     """Raise ``ValueError`` for a float mask of zeros and ones, which would mask nothing."""
     if only:
         raise ValueError(
-            f"{name} is a float mask of zeros and ones: it would be added to the scores and mask "
+            "attn_mask is a float mask of zeros and ones: it would be added to the scores and mask "
             "nothing. For a boolean meaning pass a boolean mask (True = may attend); to add a "
             "bias, use values other than 0 and 1 alone"
         )
 
 
-def integer_mask(dtype: object, name: str = "attn_mask") -> TypeError:
+def integer_mask(dtype: object) -> TypeError:
     """Make the error for a mask that neither selects (boolean) nor is added (floating)."""
     return TypeError(
-        f"{name} must be boolean (True = may attend) or floating (added to the scores), "
+        "attn_mask must be boolean (True = may attend) or floating (added to the scores), "
         f"got {dtype}: convert a mask of zeros and ones with `mask != 0`"
     )
 

@@ -157,10 +157,7 @@ def scaled_dot_product_attention(
             scores_shape,
         )
     if is_causal:
-        everything = torch.ones(1, 1, dtype=torch.bool, device=query.device)
-        attn_mask = _and_causal(
-            everything if attn_mask is None else attn_mask, scores_shape
-        )
+        attn_mask = _and_causal(attn_mask, scores_shape, query.device)
     weights = _attention_weights(query, key, attn_mask, scale, scores_shape)
     # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
     output = F.dropout(weights, dropout_p) @ value
@@ -184,7 +181,7 @@ def _attention_weights(
         return torch.softmax(scores, dim=-1).to(query.dtype)
     allowed = _allowed(mask)
     if mask.dtype != torch.bool:
-        scores = scores + mask.masked_fill(~allowed, 0.0)
+        scores = scores + mask
     # A row with nothing to attend to may hold any finite scores: its weights
     # become 0 below.
     empty = ~allowed.any(dim=-1, keepdim=True)
@@ -239,7 +236,8 @@ def _fused(
     if attn_mask is not None:
         # PyTorch wants the query axis.
         mask = attn_mask if attn_mask.ndim > 1 else attn_mask[None]
-        mask = _and_causal(mask, scores_shape) if is_causal else mask
+        if is_causal:
+            mask = _and_causal(mask, scores_shape, mask.device)
         is_causal = False  # PyTorch refuses the flag beside a mask
         # Such rows attend to everything here, so that no kernel divides 0 by 0,
         # and are overwritten after.
@@ -302,9 +300,13 @@ def _fused_suits(
         return False
 
 
-def _and_causal(mask: Tensor, scores_shape: tuple[int, ...]) -> Tensor:
-    """Combine a mask with the causal one: both apply."""
-    causal = masks.causal(*scores_shape[-2:], device=mask.device)
+def _and_causal(
+    mask: Tensor | None, scores_shape: tuple[int, ...], device: torch.device
+) -> Tensor:
+    """Return the causal mask, combined with another where there is one: both apply."""
+    causal = masks.causal(*scores_shape[-2:], device=device)
+    if mask is None:
+        return causal
     return (
         mask & causal
         if mask.dtype == torch.bool

@@ -9,6 +9,7 @@ are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -217,7 +218,7 @@ def to_additive(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         raise TypeError(f"dtype must be a floating torch.dtype, got {dtype}")
     return torch.zeros(
         mask.shape, dtype=dtype, device=mask.device
-    ).masked_fill(~mask, float("-inf"))
+    ).masked_fill(~mask, -math.inf)
 
 
 def from_additive(mask: Tensor) -> Tensor:
@@ -243,7 +244,7 @@ def from_additive(mask: Tensor) -> Tensor:
     if not isinstance(mask, Tensor) or not mask.is_floating_point():
         raise TypeError(f"mask must be a floating tensor, got {_kind(mask)}")
     allowed = mask == 0
-    if not (allowed | (mask == float("-inf"))).all():
+    if not (allowed | (mask == -math.inf)).all():
         raise ValueError(
             "mask holds values other than 0 and -inf (a bias, or a large negative number in "
             "place of -inf), which a boolean mask cannot express"

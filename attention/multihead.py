@@ -469,11 +469,7 @@ class MultiHeadAttention(nn.Module):
             query is key is value
             and all(map(_nothing_but_linear, projections))
         ):
-            inputs = (query, key, value)
-            return tuple(
-                projection(x)
-                for projection, x in zip(projections, inputs, strict=True)
-            )
+            return self.q_proj(query), self.k_proj(key), self.v_proj(value)
         weight = torch.cat([projection.weight for projection in projections])
         bias = None
         if self.q_proj.bias is not None:

@@ -103,7 +103,9 @@ def heatmap(
     weights
         Shape (L, S): row i belongs to query i, column j to key j. A tensor will do, on any device.
     query_labels, key_labels
-        Tick labels, for example tokens; positions where they are None.
+        Tick labels, for example tokens; where they are None, each position, or round ones if
+        there are more than twelve. Key labels of more than three letters are slanted, so that
+        they do not run into each other.
     mask
         Boolean, shape (L, S), True = may attend: the others are crossed out.
     title
@@ -185,7 +187,7 @@ def heatmap(
                 size=8,
             )
     if colorbar:
-        ax.figure.colorbar(image, ax=ax, shrink=0.8)
+        ax.figure.colorbar(image, shrink=0.8)
     return ax
 
 
@@ -203,9 +205,8 @@ def _label_axis(
     axis_object = ax.yaxis if axis == "y" else ax.xaxis
     axis_object.set_label_text(name)
     if labels is not None:
-        rotation = (
-            45 if axis == "x" and max(map(len, labels), default=0) > 3 else 0
-        )
+        long = any(len(label) > 3 for label in labels)
+        rotation = 45 if axis == "x" and long else 0
         axis_object.set_ticks(np.arange(size), labels, rotation=rotation)
     elif size <= 12:
         axis_object.set_ticks(np.arange(size))

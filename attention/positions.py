@@ -123,13 +123,13 @@ def sinusoidal(
     dtype = torch.get_default_dtype() if dtype is None else dtype
     if dtype not in DTYPES:
         raise TypeError(f"dtype must be one of {DTYPES}, got {dtype}")
-    if isinstance(positions, Tensor):
-        device = positions.device if device is None else device
-        positions = positions.to(device)
-    else:
+    _checks.paired_width(d_model, "d_model")
+    if not isinstance(positions, Tensor):
         _checks.size(positions, "positions")
         positions = torch.arange(positions, device=device)
-    angles = _angles(positions, d_model, base, "d_model")
+    elif device is not None:
+        positions = positions.to(device)
+    angles = _angles(positions, d_model, base)
     return _interleave(angles.sin(), angles.cos()).to(dtype)
 
 
@@ -178,9 +178,9 @@ def rotate(
     dtype = torch.promote_types(x.dtype, torch.float32)
     cos, sin = cos.to(dtype), sin.to(dtype)
     if pairing == "interleaved":
-        a, b = x[..., 0::2].to(dtype), x[..., 1::2].to(dtype)
+        a, b = x[..., 0::2], x[..., 1::2]
     else:
-        a, b = x.to(dtype).chunk(2, dim=-1)
+        a, b = x.chunk(2, dim=-1)
     # (..., L, d_k / 2) each
     turned = (a * cos - b * sin, a * sin + b * cos)
     whole = (
@@ -249,7 +249,7 @@ def rope(
             raise ValueError(
                 f"positions are on {positions.device}, but x on {x.device}"
             )
-    angles = _angles(positions, x.shape[-1], base, "d_k")
+    angles = _angles(positions, x.shape[-1], base)
     return rotate(x, angles.cos(), angles.sin(), pairing=pairing)
 
 
@@ -286,7 +286,7 @@ def half_split_order(
     return torch.arange(d_k, device=device).view(-1, 2).T.flatten()
 
 
-def _angles(positions: Tensor, width: int, base: float, name: str) -> Tensor:
+def _angles(positions: Tensor, width: int, base: float) -> Tensor:
     """Return the angles ω_r t, shape (..., width / 2)."""
     if not isinstance(positions, Tensor):
         raise TypeError(
@@ -296,9 +296,8 @@ def _angles(positions: Tensor, width: int, base: float, name: str) -> Tensor:
         raise TypeError(
             f"positions must be real numbers, got {positions.dtype}"
         )
-    _checks.paired_width(width, name)
     omega = frequencies(width, base=base, device=positions.device)
-    return positions.to(omega.dtype)[..., None] * omega
+    return positions[..., None] * omega
 
 
 def _interleave(even: Tensor, odd: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def softmax(x: ArrayLike, axis: int = -1) -> FloatArray:
     IMA Journal of Numerical Analysis 41 (2021), doi:10.1093/imanum/draa038.
     """
     x, dtype = _floating("x", x)
-    return _softmax(x, axis).astype(dtype, copy=False)
+    return np.asarray(_softmax(x, axis), dtype)
 
 
 def log_sum_exp(
@@ -108,7 +108,7 @@ def log_sum_exp(
     # log 0 = -inf is the answer for an empty row.
     with np.errstate(divide="ignore"):
         result = maximum + np.log(exponentials.sum(axis=axis, keepdims=True))
-    result = result.astype(dtype, copy=False)
+    result = np.asarray(result, dtype)
     squeezed: FloatArray = result if keepdims else result.squeeze(axis)
     return squeezed
 
@@ -139,7 +139,7 @@ def softmax_jacobian(x: ArrayLike) -> FloatArray:
     jacobian = p[..., :, None] * (
         np.eye(p.shape[-1], dtype=p.dtype) - p[..., None, :]
     )
-    return jacobian.astype(dtype, copy=False)
+    return np.asarray(jacobian, dtype)
 
 
 def scaled_dot_product_attention(
@@ -202,8 +202,8 @@ def scaled_dot_product_attention(
     # (..., L, S) @ (..., S, Ev) -> (..., L, Ev)
     output = inputs.drop(weights) @ inputs.value
     return (
-        output.astype(inputs.dtype, copy=False),
-        weights.astype(inputs.dtype, copy=False),
+        np.asarray(output, inputs.dtype),
+        np.asarray(weights, inputs.dtype),
     )
 
 
@@ -284,14 +284,12 @@ def scaled_dot_product_attention_backward(
     grad_query = inputs.scale * grad_scores @ inputs.key
     grad_key = inputs.scale * grad_scores.swapaxes(-2, -1) @ inputs.query
     return (
-        _sum_to_shape(grad_query, inputs.query.shape).astype(
-            inputs.dtype, copy=False
+        np.asarray(
+            _sum_to_shape(grad_query, inputs.query.shape), grad_dtype
         ),
-        _sum_to_shape(grad_key, inputs.key.shape).astype(
-            inputs.dtype, copy=False
-        ),
-        _sum_to_shape(grad_value, inputs.value.shape).astype(
-            inputs.dtype, copy=False
+        np.asarray(_sum_to_shape(grad_key, inputs.key.shape), grad_dtype),
+        np.asarray(
+            _sum_to_shape(grad_value, inputs.value.shape), grad_dtype
         ),
     )
 
@@ -499,8 +497,8 @@ def multi_head_attention(
     values = split_heads(_project(value, arrays, "V"), num_kv_heads)
     # Each key/value head serves a group of consecutive query heads:
     # (..., H_kv, S, d_k) -> (..., H, S, d_k)
-    keys = keys.repeat(num_heads // num_kv_heads, axis=-3)
-    values = values.repeat(num_heads // num_kv_heads, axis=-3)
+    group = num_heads // num_kv_heads
+    keys, values = keys.repeat(group, axis=-3), values.repeat(group, axis=-3)
     # attend: (..., H, L, d_v)
     heads, weights = scaled_dot_product_attention(
         queries,
@@ -512,10 +510,7 @@ def multi_head_attention(
     )
     # merge, then mix: (..., L, H * d_v) -> (..., L, width)
     output = _project(merge_heads(heads), arrays, "O")
-    return (
-        output.astype(query.dtype, copy=False),
-        weights.astype(query.dtype, copy=False),
-    )
+    return np.asarray(output, query.dtype), np.asarray(weights, query.dtype)
 
 
 class _Inputs:
@@ -553,7 +548,7 @@ class _Inputs:
         self.dropout: FloatArray | None = None
         if dropout_mask is not None:
             factors = _read_dropout(dropout_mask, self.scores_shape)
-            self.dropout = factors.astype(self.query.dtype, copy=False)
+            self.dropout = np.asarray(factors, self.query.dtype)
 
     def weights(self) -> FloatArray:
         """Return P = softmax(scale · Q Kᵀ + M), shape (..., L, S)."""
@@ -580,9 +575,12 @@ def _floating(name: str, x: ArrayLike) -> tuple[FloatArray, np.dtype[Any]]:
         raise TypeError(
             f"{name} must be of a floating dtype, got {array.dtype}"
         )
-    return array.astype(
-        np.promote_types(array.dtype, np.float32), copy=False
-    ), array.dtype
+    return _widen(array), array.dtype
+
+
+def _widen(x: FloatArray) -> FloatArray:
+    """Return an array in at least float32."""
+    return np.asarray(x, np.promote_types(x.dtype, np.float32))
 
 
 def _softmax(
@@ -732,12 +730,11 @@ def _project(
     x: FloatArray, parameters: Mapping[str, NDArray[Any]], name: str
 ) -> FloatArray:
     """Return x W + b, in at least float32, with the parameters of the given name."""
-    x, _ = _floating("x", x)
     weight, bias = parameters[f"W_{name}"], parameters.get(f"b_{name}")
-    result = x @ weight.astype(x.dtype, copy=False)
-    return (
-        result if bias is None else result + bias.astype(x.dtype, copy=False)
-    )
+    result: FloatArray = _widen(x) @ weight
+    if bias is not None:
+        result += bias
+    return result
 
 
 def _sum_to_shape(grad: FloatArray, shape: tuple[int, ...]) -> FloatArray:

@@ -146,9 +146,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "8 a large negative number in place of minus infinity": Mutant(
         "masks",
-        {
-            "masked_fill(~mask, float('-inf'))": "masked_fill(~mask, -10000.0)"
-        },
+        {"masked_fill(~mask, -math.inf)": "masked_fill(~mask, -10000.0)"},
         "masks",
         "additive",
     ),
@@ -228,7 +226,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "12 the flag is ignored beside a mask": Mutant(
         "functional",
-        {"_and_causal(mask, scores_shape) if is_causal else mask": "mask"},
+        {"mask = _and_causal(mask, scores_shape, mask.device)": "pass"},
         SDPA,
         "both_masks_joined",
     ),
@@ -473,11 +471,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "29 grouped heads tiled in NumPy": Mutant(
         "reference",
-        {
-            "keys.repeat(num_heads // num_kv_heads, axis=-3)": (
-                "np.tile(keys, (num_heads // num_kv_heads, 1, 1))"
-            )
-        },
+        {"keys.repeat(group, axis=-3)": "np.tile(keys, (group, 1, 1))"},
         MHA,
         "repeated_and_not_tiled",
     ),
@@ -537,9 +531,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "half precision computed as such in NumPy": Mutant(
         "reference",
-        {
-            "array.astype(np.promote_types(array.dtype, np.float32), copy=False)": "array"
-        },
+        {"np.asarray(x, np.promote_types(x.dtype, np.float32))": "x"},
         "precision",
         "numpy",
     ),
@@ -724,8 +716,8 @@ MUTANTS: dict[str, Mutant] = {
     "angles are computed in the precision of the input": Mutant(
         "positions",
         {
-            "angles = _angles(positions, x.shape[-1], base, 'd_k')": (
-                "angles = _angles(positions, x.shape[-1], base, 'd_k').to(x.dtype)"
+            "angles = _angles(positions, x.shape[-1], base)": (
+                "angles = _angles(positions, x.shape[-1], base).to(x.dtype)"
             )
         },
         "positions",
@@ -734,8 +726,8 @@ MUTANTS: dict[str, Mutant] = {
     "codes are computed in their own precision": Mutant(
         "positions",
         {
-            "angles = _angles(positions, d_model, base, 'd_model')": (
-                "angles = _angles(positions, d_model, base, 'd_model').to(dtype)"
+            "angles = _angles(positions, d_model, base)": (
+                "angles = _angles(positions, d_model, base).to(dtype)"
             )
         },
         "positions",
