@@ -61,16 +61,35 @@ def test_tokens_stand_at_their_positions() -> None:
     assert list(ax.get_yticks()) == [0, 1, 2]
 
 
-def test_positions_are_whole_numbers_for_few_keys_and_for_many() -> None:
-    few = plotting.heatmap(WEIGHTS)
-    assert list(few.get_xticks()) == [0, 1, 2, 3]
-    many = plotting.heatmap(np.zeros((40, 50)))
-    many.figure.canvas.draw()
-    assert all(
-        float(tick).is_integer()
-        for tick in (*many.get_xticks(), *many.get_yticks())
+@pytest.mark.parametrize(
+    ("keys", "degrees"),
+    [(["the", "cat", "sat", "on"], 0), (["the", "cats", "sat", "on"], 45)],
+)
+def test_only_keys_of_more_than_three_letters_are_slanted(
+    keys: list[str], degrees: int
+) -> None:
+    ax = plotting.heatmap(
+        WEIGHTS, query_labels=["some", "long", "tokens"], key_labels=keys
     )
-    assert len(many.get_xticks()) < 20
+    assert {x.get_rotation() for x in ax.get_xticklabels()} == {degrees}
+    assert {y.get_rotation() for y in ax.get_yticklabels()} == {0}
+
+
+def test_each_position_is_marked_up_to_twelve() -> None:
+    ax = plotting.heatmap(np.zeros((12, 3)))
+    assert list(ax.get_xticks()) == [0, 1, 2]
+    assert list(ax.get_yticks()) == list(range(12))
+
+
+@pytest.mark.parametrize("size", [13, 50])
+def test_beyond_twelve_fewer_positions_are_marked_all_of_them_whole(
+    size: int,
+) -> None:
+    ax = plotting.heatmap(np.zeros((size, size)))
+    ax.figure.canvas.draw()
+    for ticks in (ax.get_xticks(), ax.get_yticks()):
+        assert all(float(tick).is_integer() for tick in ticks)
+        assert 2 < len([tick for tick in ticks if 0 <= tick < size]) < 12
 
 
 def test_it_draws_on_the_axes_given_and_returns_them() -> None:
@@ -91,6 +110,31 @@ def test_the_colour_scale_starts_at_zero_and_can_be_shared() -> None:
     assert (own.vmin, own.vmax) == (WEIGHTS.min(), WEIGHTS.max())
 
 
+def test_the_colour_bar_belongs_to_the_map() -> None:
+    ax = plotting.heatmap(WEIGHTS, vmax=2)
+    other = plotting.heatmap(WEIGHTS, vmax=3)
+    bar, other_bar = (x.images[0].colorbar for x in (ax, other))
+    assert bar.ax.figure is ax.figure
+    assert bar.ax.get_ylim() == (0, 2)
+    assert other_bar.ax.get_ylim() == (0, 3)
+    # it takes its room from its own map's
+    assert other_bar.ax.get_position().x0 > other.get_position().x1
+
+
+def test_the_colour_map_is_the_styles_unless_another_is_asked_for() -> None:
+    with plotting.style():
+        assert plotting.heatmap(WEIGHTS).images[0].cmap.name == "cividis"
+        ax = plotting.heatmap(WEIGHTS, cmap="PuOr")
+    assert ax.images[0].cmap.name == "PuOr"
+
+
+def test_cells_are_square_and_unframed_whatever_the_settings() -> None:
+    with plotting.style(image_aspect="auto", axes_spines_top=True):
+        ax = plotting.heatmap(WEIGHTS)
+    assert ax.get_aspect() == 1
+    assert [x.get_visible() for x in ax.spines.values()] == [False] * 4
+
+
 def test_numbers_title_crosses_and_colour_bar_on_request() -> None:
     mask = np.ones((3, 4), dtype=bool)
     mask[1, 2] = False
@@ -101,8 +145,11 @@ def test_numbers_title_crosses_and_colour_bar_on_request() -> None:
         written[(3, 0)] == f"{WEIGHTS[0, 3]:.2f}"
     )  # x is the key, y the query
     assert len(written) == 11
-    crosses = [(*line.get_xdata(), *line.get_ydata()) for line in ax.lines]
-    assert crosses == [(2, 1)]
+    for text in ax.texts:  # in the middle of its cell
+        assert (text.get_ha(), text.get_va()) == ("center", "center")
+    (cross,) = ax.lines
+    assert (*cross.get_xdata(), *cross.get_ydata()) == (2, 1)
+    assert cross.get_marker() == "x"
     assert len(ax.figure.axes) == 2  # the colour bar
     plain = plotting.heatmap(WEIGHTS, colorbar=False)
     assert len(plain.figure.axes) == 1
@@ -110,34 +157,53 @@ def test_numbers_title_crosses_and_colour_bar_on_request() -> None:
     assert not plain.lines
 
 
-def test_tensors_will_do() -> None:
-    mask = torch.ones(3, 4).tril().bool()
-    ax = plotting.heatmap(torch.tensor(WEIGHTS), mask=mask)
-    np.testing.assert_array_equal(ax.images[0].get_array(), WEIGHTS)
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+)
+def test_tensors_of_any_precision_will_do_that_are_trained_or_not(
+    dtype: torch.dtype, device: str
+) -> None:
+    weights = torch.tensor(WEIGHTS, device=device).to(dtype)
+    mask = torch.ones(3, 4, device=device).tril().bool()
+    ax = plotting.heatmap(weights.requires_grad_(), mask=mask)
+    expected = weights.detach().cpu().double().numpy()
+    np.testing.assert_array_equal(ax.images[0].get_array(), expected)
     assert len(ax.lines) == 6
+
+
+def test_a_mask_can_itself_be_drawn_as_zeros_and_ones() -> None:
+    ax = plotting.heatmap(np.eye(2, dtype=bool), annotate=True)
+    written = [text.get_text() for text in ax.texts]
+    assert written == ["1.00", "0.00", "0.00", "1.00"]
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"weights": np.zeros((2, 3, 4))},
-            r"weights.*\(L, S\).*\(2, 3, 4\).*pick one head",
+        *(
+            (
+                {"weights": np.zeros(shape)},
+                f"weights must have shape (L, S), got {shape}: pick one head",
+            )
+            for shape in ((2, 3, 4), (4,))
         ),
-        ({"weights": np.zeros(4)}, r"weights.*\(4,\)"),
-        ({"query_labels": ["a"]}, r"query_labels must hold 3 labels, got 1"),
+        ({"query_labels": ["a"]}, "query_labels must hold 3 labels, got 1"),
         (
             {"key_labels": list("abc")},
-            r"key_labels must hold 4 labels, got 3",
+            "key_labels must hold 4 labels, got 3",
         ),
-        ({"mask": np.ones((4, 3), dtype=bool)}, r"mask.*\(3, 4\).*\(4, 3\)"),
+        (
+            {"mask": np.ones((4, 3), dtype=bool)},
+            "mask must have the weights' shape (3, 4), got (4, 3)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_figure_is_made(
     changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError) as caught:
         plotting.heatmap(**({"weights": WEIGHTS} | changes))
+    assert str(caught.value) == message
     assert plt.get_fignums() == []
 
 
@@ -185,7 +251,10 @@ def test_settings_are_written_with_an_underscore_and_unknown_ones_are_named() ->
         assert list(mpl.rcParams["figure.figsize"]) == [2.0, 1.0]
         assert mpl.rcParams["axes.spines.top"] is True
     with (
-        pytest.raises(ValueError, match="figure_sise"),
+        pytest.raises(
+            ValueError,
+            match=r"matplotlib has no settings named \['figure_sise'\]",
+        ),
         plotting.style(figure_sise=3),
     ):
         pass
@@ -223,7 +292,9 @@ def test_a_heatmap_can_be_read_without_colour() -> None:
     assert (np.diff(grey) > 0).all()
 
 
-def test_numbers_are_written_in_the_ink_that_stands_out() -> None:
+def test_numbers_and_crosses_are_drawn_in_the_ink_that_stands_out() -> None:
     with plotting.style():
-        ax = plotting.heatmap([[0.0, 1.0]], annotate=True)
-    assert [text.get_color() for text in ax.texts] == ["white", "black"]
+        numbers = plotting.heatmap([[0.0, 1.0]], annotate=True)
+        crosses = plotting.heatmap([[0.0, 1.0]], mask=[[False, False]])
+    for drawn in (numbers.texts, crosses.lines):
+        assert [x.get_color() for x in drawn] == ["white", "black"]
