@@ -190,6 +190,21 @@ def test_numpys_factors_are_decided_by_the_generator_and_float64_by_default() ->
     ).shape == (0, 5)
 
 
+class _Zeros(np.random.Generator):
+    """A generator that draws the smallest number it may: 0, from [0, 1)."""
+
+    def random(self, size: tuple[int, ...]) -> np.ndarray:  # type: ignore[override]
+        return np.zeros(size)
+
+
+def test_a_draw_of_zero_is_kept_at_probability_zero_and_dropped_at_any_other() -> (
+    None
+):
+    rng = _Zeros(np.random.PCG64())
+    assert (reference.dropout_mask((2, 3), 0.0, rng) == 1).all()
+    assert (reference.dropout_mask((2, 3), 1e-9, rng) == 0).all()
+
+
 def _layer_with_weights_as_output(dropout: float) -> MultiHeadAttention:
     layer = MultiHeadAttention(
         4, 1, d_v=S, vdim=S, dropout=dropout, dtype=torch.float64

@@ -257,6 +257,15 @@ def test_to_module_attn_mask_takes_a_mask_of_one_axis_and_a_query_axis_of_size_o
     assert masks.to_module_attn_mask(column, B, H, L).shape == (L, 1)
 
 
+def test_masks_of_a_layer_with_a_single_head_are_translated_too() -> None:
+    mask = _some_mask(B, 1, L, S)
+    translated = masks.to_module_attn_mask(mask, B, 1, L)
+    assert torch.equal(translated, ~mask[:, 0])
+    assert torch.equal(
+        masks.from_module_masks(translated, num_heads=1), mask
+    )
+
+
 def test_to_module_padding_mask_makes_pytorchs_layer_attend_where_ours_is_true() -> (
     None
 ):
@@ -321,14 +330,10 @@ def test_translations_change_none_of_their_inputs() -> None:
         assert torch.equal(mask, copy)
 
 
-@pytest.mark.parametrize(
-    "mask",
-    [
-        masks.causal(3, device="meta"),
-        masks.sliding_window(3, 4, left=1, device="meta"),
-    ],
-)
-def test_masks_are_made_on_the_device_that_is_asked_for(
-    mask: torch.Tensor,
-) -> None:
-    assert mask.device.type == "meta"
+def test_masks_are_made_on_the_device_that_is_asked_for() -> None:
+    assert masks.causal(3, device="meta").is_meta
+    assert masks.sliding_window(3, 4, left=1, device="meta").is_meta
+
+
+def test_an_additive_mask_is_made_where_the_boolean_one_is() -> None:
+    assert masks.to_additive(masks.causal(3, device="meta")).is_meta

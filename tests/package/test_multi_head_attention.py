@@ -176,6 +176,24 @@ def test_packed_projections_equal_separate_ones_forward_and_backward(
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
 
 
+def test_self_attention_is_projected_in_one_product_and_other_attention_in_three(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layer, (x, y, _) = _layer(), _inputs()
+    products = []
+    own = nn.functional.linear
+
+    def spy(*args: Any) -> torch.Tensor:
+        products.append(args)
+        return own(*args)
+
+    monkeypatch.setattr(nn.functional, "linear", spy)
+    layer(x)
+    assert len(products) == 2  # and one for the output
+    layer(x, y)
+    assert len(products) == 2 + 4
+
+
 @pytest.mark.parametrize("other", ["key", "value"])
 def test_each_projection_reads_its_own_input_where_two_are_the_same_tensor(
     other: str,
@@ -553,6 +571,22 @@ def test_leading_axes_of_size_one_stretch() -> None:
     )
 
 
+@pytest.mark.parametrize("batched", [0, 1, 2])
+def test_a_mask_may_differ_between_entries_though_one_input_alone_has_a_batch(
+    batched: int,
+) -> None:
+    layer = _layer()
+    inputs = [x if i == batched else x[:1] for i, x in enumerate(_inputs())]
+    mask = masks.padding([4, 7], S)
+    expanded = [x.expand(B, -1, -1) for x in inputs]
+    expected = layer(*expanded, mask)
+    torch.testing.assert_close(layer(*inputs, mask), expected, **CLOSE)
+    twin, _ = reference.multi_head_attention(
+        *(x.numpy() for x in inputs), _parameters(layer), H, mask
+    )
+    np.testing.assert_allclose(twin, expected.detach().numpy(), **CLOSE)
+
+
 def test_batch_entries_do_not_see_each_other() -> None:
     layer = _layer()
     query, key, value = _inputs()
@@ -673,15 +707,20 @@ def test_what_no_query_may_see_cannot_overflow_in_the_projections(
 ) -> None:
     layer = _layer()
     query, key, value = _inputs()
-    hidden = 2
-    mask = masks.padding([S - hidden] * B, S)
-    if kind == "additive":
-        mask = masks.to_additive(mask, torch.float64)
-    elif kind != "padding":
-        mask = mask[0, 0, 0] if kind == "(S,)" else mask[0, 0].expand(L, S)
-    spoilt = [x.clone() for x in (key, value)]
-    for x in spoilt:
-        x[:, S - hidden :] = torch.finfo(x.dtype).max
+    lengths = (
+        [S - 2, S - 1] if kind in ("padding", "additive") else [S - 2] * B
+    )
+    padding = masks.padding(lengths, S)
+    mask = {
+        "padding": padding,
+        "additive": masks.to_additive(padding, torch.float64),
+        "(S,)": padding[0, 0, 0],
+        "(L, S)": padding[0, 0].expand(L, S),
+    }[kind]
+    unseen = ~padding[:, 0, 0, :, None]
+    spoilt = [
+        x.masked_fill(unseen, torch.finfo(x.dtype).max) for x in (key, value)
+    ]
     results = []
     for pair in ((key, value), spoilt):
         leaves = [x.clone().requires_grad_() for x in (query, *pair)]
@@ -912,6 +951,15 @@ def test_sizes_follow_from_the_arguments() -> None:
         "dropout=0.0",
     ):
         assert said in repr(layer)
+
+
+def test_a_layer_may_have_a_single_head_and_widths_of_one() -> None:
+    layer = MultiHeadAttention(
+        1, 1, d_k=1, d_v=1, kdim=1, vdim=1, num_kv_heads=1
+    )
+    assert {p.numel() for p in layer.parameters()} == {1}
+    x = torch.randn(B, 1, 1)  # one key to attend to: its value
+    torch.testing.assert_close(layer(x), layer.out_proj(layer.v_proj(x)))
 
 
 # --- no hidden state
@@ -1155,6 +1203,17 @@ def test_numpys_layer_keeps_the_dtype_and_computes_in_float32(
     )
     np.testing.assert_allclose(output, exact[0], **rounding)
     np.testing.assert_allclose(weights, exact[1], **rounding)
+
+
+def test_numpys_layer_takes_a_single_sequence() -> None:
+    arrays = [x.numpy() for x in _inputs()]
+    parameters = _parameters(_layer())
+    batch = reference.multi_head_attention(*arrays, parameters, H)
+    alone = reference.multi_head_attention(
+        *(x[1] for x in arrays), parameters, H
+    )
+    for x, y in zip(alone, batch, strict=True):
+        np.testing.assert_allclose(x, y[1], **CLOSE)
 
 
 def test_numpys_layer_applies_the_dropout_factors_and_changes_no_input(

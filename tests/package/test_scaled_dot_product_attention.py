@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from oracle import (
     numerical_gradients,
 )
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attention import functional, masks, reference
 
@@ -67,6 +69,12 @@ CASES: dict[
         (B, 1, L, E),
         (1, H, S, E),
         (B, 1, S, EV),
+        {},
+    ),
+    "vectors of one component, only the key and value have a batch": (
+        (L, 1),
+        (B, S, 1),
+        (B, S, 1),
         {},
     ),
     "value has more axes, masked": (
@@ -469,7 +477,7 @@ def _masks() -> dict[str, torch.Tensor | None]:
 
 
 @pytest.mark.parametrize("mask", _masks().values(), ids=_masks())
-def test_where_no_data_can_be_looked_at_the_steps_are_taken(
+def test_where_no_data_can_be_looked_at_the_steps_give_the_same(
     mask: torch.Tensor | None,
 ) -> None:
     torch.manual_seed(0)
@@ -485,6 +493,27 @@ def test_where_no_data_can_be_looked_at_the_steps_are_taken(
     torch.testing.assert_close(together, attend(*inputs))
     on_meta = attend(*(x.to("meta") for x in inputs))
     assert on_meta.shape == together.shape
+
+
+def test_what_is_masked_cannot_matter_where_it_cannot_be_looked_at_either() -> (
+    None
+):
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, n, E).double() for n in (L, S, S)]
+    largest = torch.finfo(torch.float64).max
+    signs = torch.tensor([1.0, -1.0] * (E // 2)).double()
+    spoilt = [x.clone() for x in inputs]
+    for x in spoilt[1:]:
+        x[:, -1] = largest * signs
+
+    def attend(*tensors: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(
+            *tensors, torch.arange(S) < S - 1
+        )
+
+    torch.testing.assert_close(
+        torch.func.vmap(attend)(*spoilt), attend(*inputs)
+    )
 
 
 class _Attend(torch.nn.Module):
@@ -775,6 +804,50 @@ def test_a_masked_score_may_overflow_though_no_input_is_near_the_largest_number(
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
+@pytest.mark.parametrize("overflows", ["score", "gradient"])
+def test_many_masked_terms_may_overflow_together_though_none_does_alone(
+    implementation: Implementation, overflows: str
+) -> None:
+    terms, large = 400, np.finfo(np.float64).max ** 0.5 / 10
+    mask = np.arange(S) < S - 1
+    query, key, value = np.ones((L, 1)), np.ones((S, 1)), np.ones((S, 1))
+    grad = np.ones((L, 1))
+    if overflows == "score":
+        query = np.full((L, terms), large)
+        key = np.where(mask[:, None], 1 / large, np.full((S, terms), large))
+    else:
+        grad = np.full((L, terms), large)
+        value = np.where(
+            mask[:, None], 1 / large, np.full((S, terms), large)
+        )
+    output, _ = implementation.attend(query, key, value, mask, scale=1.0)
+    np.testing.assert_allclose(output, np.tile(value[:1], (L, 1)))
+    gradients = implementation.gradients(
+        grad, query, key, value, mask, scale=1.0
+    )
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_numpy_is_silent_about_a_masked_product_that_is_infinity_less_infinity() -> (
+    None
+):
+    """BLAS may find another number than NumPy's own loops, which take views with gaps."""
+    huge = np.array([1e200, -1e200])
+    query, grad = (_strided(np.abs(huge)[None]) for _ in range(2))
+    key, value = (
+        _strided(np.stack([1e-200 * huge, huge])) for _ in range(2)
+    )
+    mask = np.array([True, False])
+    output, _ = reference.scaled_dot_product_attention(
+        query, key, value, mask
+    )
+    assert output.tolist() == [[1.0, -1.0]]
+    gradients = reference.scaled_dot_product_attention_backward(
+        grad, query, key, value, mask
+    )
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
 # --- numbers far from 1
 
 
@@ -1004,6 +1077,20 @@ def test_numpy_takes_the_tensors_of_the_masks_module(
         reference.scaled_dot_product_attention(*inputs, mask)[0],
         reference.scaled_dot_product_attention(*inputs, mask.numpy())[0],
     )
+
+
+def test_numpy_needs_room_for_one_array_of_scores_alone(
+    rng: np.random.Generator,
+) -> None:
+    n = 300
+    query, key, value = (rng.standard_normal((n, 2)) for _ in range(3))
+    tracemalloc.start()
+    try:
+        reference.scaled_dot_product_attention(query, key, value)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1.5 * n * n * query.itemsize
 
 
 # --- the hand-written backward
@@ -1258,9 +1345,9 @@ def test_the_output_is_the_same_with_and_without_the_weights(
     torch.testing.assert_close(fused, output, **close)
 
 
-def test_without_the_weights_pytorchs_own_function_does_the_work(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def kernel_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
+    """The arguments of each call of PyTorch's own function."""
     calls = []
     own = F.scaled_dot_product_attention
 
@@ -1269,6 +1356,12 @@ def test_without_the_weights_pytorchs_own_function_does_the_work(
         return own(*args, **kwargs)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    return calls
+
+
+def test_without_the_weights_pytorchs_own_function_does_the_work(
+    kernel_calls: list[tuple],
+) -> None:
     tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
     for mask in (
         None,
@@ -1279,9 +1372,123 @@ def test_without_the_weights_pytorchs_own_function_does_the_work(
             functional.scaled_dot_product_attention(
                 *tensors, mask, is_causal=is_causal
             )
-    assert len(calls) == 6
+    assert len(kernel_calls) == 6
     functional.scaled_dot_product_attention(*tensors, return_weights=True)
-    assert len(calls) == 6
+    assert len(kernel_calls) == 6
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0])
+def test_a_scale_that_is_not_positive_keeps_only_the_flag_alone_from_pytorchs_function(
+    scale: float, kernel_calls: list[tuple]
+) -> None:
+    """PyTorch would scale the -inf of its own causal mask along."""
+    tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
+    mask = torch.tensor(_bool(L, S))
+    for given, is_causal in ((None, False), (mask, False), (mask, True)):
+        functional.scaled_dot_product_attention(
+            *tensors, given, is_causal=is_causal, scale=scale
+        )
+    assert len(kernel_calls) == 3
+    functional.scaled_dot_product_attention(
+        *tensors, is_causal=True, scale=scale
+    )
+    assert len(kernel_calls) == 3
+
+
+@pytest.mark.parametrize("additive", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_pytorchs_function_is_given_no_row_with_nothing_to_attend_to(
+    additive: bool, is_causal: bool, kernel_calls: list[tuple]
+) -> None:
+    """What it makes of one depends on the release, the device and the kernel."""
+    tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
+    mask = torch.tensor(_one_empty_row(L, S))
+    functional.scaled_dot_product_attention(
+        *tensors,
+        masks.to_additive(mask) if additive else mask,
+        is_causal=is_causal,
+    )
+    given = kernel_calls[0][3]
+    seen = given > -float("inf") if additive else given
+    assert seen.any(-1).all()
+    untouched = mask.any(-1)
+    expected = mask & masks.causal(L, S) if is_causal else mask
+    assert torch.equal(seen[untouched], expected[untouched])
+
+
+@pytest.mark.parametrize("leading", [(), (H,), (B, H)])
+def test_pytorchs_function_gets_four_axes_the_leading_ones_alike(
+    leading: tuple[int, ...], kernel_calls: list[tuple]
+) -> None:
+    """Only so it takes a fused kernel."""
+    functional.scaled_dot_product_attention(
+        torch.randn(L, E),
+        torch.randn(*leading, S, E),
+        torch.randn(*leading, S, E),
+    )
+    shapes = [x.shape for x in kernel_calls[0][:3]]
+    assert {len(shape) for shape in shapes} == {4}
+    assert len({shape[:-2] for shape in shapes}) == 1
+
+
+def test_a_compiler_which_cannot_look_at_the_data_is_given_the_steps(
+    kernel_calls: list[tuple], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
+    functional.scaled_dot_product_attention(*tensors, is_causal=True)
+    functional.scaled_dot_product_attention(*tensors, torch.tensor(_bool(S)))
+    assert kernel_calls == []
+    functional.scaled_dot_product_attention(*tensors)
+    assert len(kernel_calls) == 1
+
+
+class _Operations(TorchDispatchMode):
+    """Notes the operations that PyTorch carries out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("leading", [(), (B,), (B, H), (2, 1, H)])
+def test_the_scale_costs_no_pass_over_the_queries(
+    leading: tuple[int, ...],
+) -> None:
+    tensors = [torch.randn(*leading, n, E) for n in (L, S, S)]
+    with _Operations() as operations:
+        functional.scaled_dot_product_attention(
+            *tensors, return_weights=True
+        )
+    assert "baddbmm" in operations.names
+    assert "mul" not in operations.names
+
+
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_no_memory_is_read_that_was_not_written(
+    return_weights: bool,
+) -> None:
+    torch.manual_seed(0)
+    tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
+
+    def attend() -> Any:
+        return functional.scaled_dot_product_attention(
+            *tensors, return_weights=return_weights
+        )
+
+    before = attend()
+    torch.use_deterministic_algorithms(True)  # fills new memory with NaN
+    try:
+        after = attend()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(after, before)
 
 
 @pytest.mark.parametrize(
@@ -1418,6 +1625,27 @@ def test_a_shared_heads_gradient_is_the_sum_over_its_group(
         torch.testing.assert_close(
             x.grad, copy.grad.unflatten(1, (2, 2)).sum(2)
         )
+
+
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_grouped_heads_need_no_batch(return_weights: bool) -> None:
+    torch.manual_seed(0)
+    query, key, value = (
+        torch.randn(heads, n, E) for heads, n in ((6, L), (2, S), (2, S))
+    )
+    options = {"enable_gqa": True, "return_weights": return_weights}
+    alone = functional.scaled_dot_product_attention(
+        query, key, value, **options
+    )
+    batch = functional.scaled_dot_product_attention(
+        query[None], key[None], value[None], **options
+    )
+    for x, y in zip(
+        alone if return_weights else (alone,),
+        batch if return_weights else (batch,),
+        strict=True,
+    ):
+        torch.testing.assert_close(x, y[0])
 
 
 def test_heads_that_differ_are_refused_without_enable_gqa() -> None:

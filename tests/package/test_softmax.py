@@ -114,6 +114,14 @@ def test_the_axis_given_is_the_one_that_is_normalised(axis: int) -> None:
     np.testing.assert_array_equal(kept, np.expand_dims(sums, axis))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_only_the_axis_that_is_summed_over_goes_where_others_are_of_size_one(
+    axis: int,
+) -> None:
+    x = np.zeros(np.where(np.arange(3) == axis, 5, 1))
+    assert reference.log_sum_exp(x, axis=axis).shape == (1, 1)
+
+
 def test_the_last_axis_is_the_default_where_sizes_agree() -> None:
     x = _normal(3, 3)
     np.testing.assert_allclose(reference.softmax(x).sum(1), 1)
