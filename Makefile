@@ -1,7 +1,7 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test coverage conformance mutation named-bugs bench budgets variants serve run checkpoints format lock clean
+.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets variants serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
@@ -16,6 +16,8 @@ setup:
 
 book: setup  ## build the pages into _build/html
 	@$(py) tools/locked.py .make/build.lock $(py) tools/build.py
+
+colab: book  ## make the notebooks for Colab, GitHub and Jupyter, and the package's wheel, in _build/colab
 
 test: setup  ## check style and types, build the book, then test the package, the notebooks and the pages
 	@sh tools/test.sh

@@ -1,6 +1,7 @@
 """Build the book with warnings as errors; what has not changed since the last build is kept."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,15 @@ WHOLE_BOOK = [
     "chapters/_ext",
     "_static",
 ]
+# The public address, of which chapters/_ext/public_address.py knows more.
+ADDRESS = ["BOOK_URL", "BOOK_REPOSITORY"]
 
 
 def fingerprint() -> str:
     """Digest of everything that every page depends on."""
     digest = hashlib.sha256(sys.version.encode())
+    for name in ADDRESS:
+        digest.update(f"{name}={os.environ.get(name, '')}\0".encode())
     for name in WHOLE_BOOK:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -61,6 +66,10 @@ def main() -> int:
             "make: the book was not built: mend the warnings above.",
             file=sys.stderr,
         )
+        return 1
+    if subprocess.run(
+        [sys.executable, ROOT / "tools" / "editions.py"]
+    ).returncode:
         return 1
     stamp.write_text(current)
     print(

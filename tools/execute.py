@@ -61,14 +61,17 @@ KERNEL_ENVIRONMENT = {
 }
 
 
-class ThisEnvironment(KernelSpecManager):
-    """Knows one kernel: this interpreter's, whatever else the user has registered."""
+class OneKernel(KernelSpecManager):
+    """Knows one kernel: that of an interpreter, whatever else the user has registered."""
+
+    python = sys.executable
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Return the kernel of this interpreter."""
+        """Return the kernel of the interpreter."""
+        kernel = ipykernel.kernelspec.get_kernel_dict()
+        kernel["argv"][0] = self.python
         return KernelSpec(
-            resource_dir=ipykernel.kernelspec.RESOURCES,
-            **ipykernel.kernelspec.get_kernel_dict(),
+            resource_dir=ipykernel.kernelspec.RESOURCES, **kernel
         )
 
 
@@ -127,8 +130,12 @@ def dumps(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook).rstrip("\n") + "\n"
 
 
-def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
+def execute(
+    notebook: NotebookNode, folder: Path, python: str = sys.executable
+) -> NotebookNode:
     """Return a normalised copy with the outputs of a fresh kernel started in `folder`.
+
+    The kernel is that of the interpreter `python`.
 
     Raises `StoppedError` at the first cell that raises without being tagged raises-exception, is
     tagged so and does not raise, takes too long, or ends the kernel.
@@ -140,9 +147,11 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     # Else an interrupted run ends with what asyncio thinks of it.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     reached = {"cell": notebook.cells[0], "cell_index": 0}
+    kernels = OneKernel()
+    kernels.python = python
     client = NotebookClient(
         notebook,
-        km=AsyncKernelManager(kernel_spec_manager=ThisEnvironment()),
+        km=AsyncKernelManager(kernel_spec_manager=kernels),
         extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         coalesce_streams=True,
         record_timing=False,

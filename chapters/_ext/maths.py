@@ -51,15 +51,19 @@ def formula(node: nodes.math | nodes.math_block) -> Formula:
     tex = node.astext().strip()
     if isinstance(node, nodes.math):
         return Formula(tex, False)
-    if not node.get("nowrap"):
-        parts = [part.strip() for part in tex.split("\n\n") if part.strip()]
-        bare = tex = r" \\ ".join(parts)
-        while (fewer := ENVIRONMENT.sub("", bare)) != bare:
-            bare = fewer
-        # A line break or an ampersand outside any environment asks for one.
-        if r"\\" in bare or re.search(r"(?<!\\)&", bare):
-            tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
-    return Formula(tex, True)
+    return Formula(tex if node.get("nowrap") else aligned(tex), True)
+
+
+def aligned(tex: str) -> str:
+    """Return a display formula in an environment of its own if it has several lines."""
+    parts = [part.strip() for part in tex.split("\n\n") if part.strip()]
+    bare = tex = r" \\ ".join(parts)
+    while (fewer := ENVIRONMENT.sub("", bare)) != bare:
+        bare = fewer
+    # A line break or an ampersand outside any environment asks for one.
+    if r"\\" in bare or re.search(r"(?<!\\)&", bare):
+        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
+    return tex
 
 
 class FormulaCollector(EnvironmentCollector):

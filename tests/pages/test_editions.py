@@ -1,0 +1,447 @@
+"""The runner's editions say what the pages say, in Markdown that all viewers of notebooks show."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import editions
+import execute
+import maths
+import nbformat
+import plain_markdown
+import public_address
+import pytest
+import yaml
+from bs4 import BeautifulSoup, Tag
+from built_book import ROOT, build, toc_pages
+from leftovers import formulas, leftovers, plain
+from nbformat import NotebookNode
+
+Reader = Callable[[str], BeautifulSoup]
+
+PAGES = [page for page in toc_pages() if (ROOT / f"{page}.ipynb").is_file()]
+each_page = pytest.mark.parametrize("page", PAGES)
+# Cells that an edition has beside those of its source.
+OWN = re.compile(r"setup|references|about-this-notebook|caption-.*")
+MACROS = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"][
+    "config"
+]["maths_macros"]
+
+
+@pytest.fixture(scope="session")
+def edition(html: Path) -> Callable[[str], NotebookNode]:
+    """Return a function that reads the edition of a page, as the pages hand it out."""
+
+    @cache
+    def read(page: str) -> NotebookNode:
+        return nbformat.read(
+            html / "notebooks" / f"{Path(page).name}.ipynb", as_version=4
+        )
+
+    return read
+
+
+def markdown_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    """Return the cells of text."""
+    return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+# ------------------------------------------------------------------------------ nothing is left
+@each_page
+def test_an_edition_has_nothing_left_of_myst(edition, page: str) -> None:
+    assert {
+        cell.id: found
+        for cell in markdown_cells(edition(page))
+        if (found := leftovers(cell.source, MACROS))
+    } == {}
+
+
+LEFTOVERS = [
+    "See {eq}`eq-softmax`.",
+    "See {numref}`fig-a`: {cite:p}`b2020`.",
+    "A code `span`{.python}.",
+    ":::{note}\nText.\n:::",
+    "```{math}\n:label: eq-a\nx\n```",
+    "```{code-cell} ipython3\n1\n```",
+    ":::\n",
+    "(sec-a)=\n## A",
+    "$$\nx\n$$ (eq-a)",
+    "> $$ x $$ (eq-a)",
+    "% a comment",
+    "+++",
+    "{{ name }}",
+    "[text](softmax.md)",
+    "[text](#sec-a)",
+    "[text]{.class}",
+    "{.class}\nText.",
+    "Text.[^1]\n\n[^1]: A note.",
+    "Term\n: Its meaning.",
+    ":name: fig-a",
+    ".. note:: text",
+    ":ref:`sec-a`",
+    r"The $\softmax$ of it.",
+    "$$\n\\norm{x}\n$$",
+    "$$\nx \\label{a}\n$$",
+    "$$\n\\begin{align} x \\end{align}\n$$",
+    "An open $ sign.",
+    "- a list\n- with {term}`key`",
+    "| a | b |\n|---|---|\n| {eq}`a` | c |",
+]
+
+
+@pytest.mark.parametrize("text", LEFTOVERS)
+def test_a_planted_leftover_is_noticed(text: str) -> None:
+    assert leftovers(text, MACROS)
+
+
+def test_plain_markdown_passes() -> None:
+    assert (
+        leftovers(
+            "# 2. A title\n\nText with `code {x}`, *emphasis*, $\\mathbb{R}^{d_k}$ and a"
+            " [link](https://example.org/a_b) (see Figure 2.1).\n\n$$\nx \\tag{2.1}\n$$\n\n"
+            "> **Theorem 2.1** (Name)\n>\n> $$x^{2}$$\n\n```python\nd = {'a': `1`}\n```\n\n"
+            "| a | b |\n|---|---|\n| $x$ | `y` |\n\n1. one: two\n2. three\n",
+            MACROS,
+        )
+        == []
+    )
+
+
+# ------------------------------------------------------------------------- the code is the source's
+@each_page
+def test_code_outputs_and_ids_are_the_source_s(edition, page: str) -> None:
+    source = execute.load(ROOT / f"{page}.ipynb")
+    cells = [c for c in edition(page).cells if not OWN.fullmatch(c.id)]
+    assert [c.id for c in cells] == [c.id for c in source.cells]
+    for made, given in zip(cells, source.cells, strict=True):
+        assert made.cell_type == given.cell_type
+        if given.cell_type == "code":
+            assert made.source == given.source
+            assert made.outputs == given.outputs
+            assert made.execution_count == given.execution_count
+            assert made.metadata.get("tags") == given.metadata.get("tags")
+
+
+@each_page
+def test_an_edition_is_a_valid_notebook(edition, page: str) -> None:
+    nbformat.validate(edition(page))
+
+
+@each_page
+def test_the_first_code_cell_brings_the_package_in(
+    edition, page: str
+) -> None:
+    first = next(c for c in edition(page).cells if c.cell_type == "code")
+    assert first.id == "setup"
+    compile(first.source, "setup", "exec")  # No magic, no shell.
+    assert "--no-deps" in first.source
+
+
+# ------------------------------------------------------------------------ the text is the page's
+def words(text: str) -> list[str]:
+    """Return words, without what differs between two renderings of one text."""
+    text = text.translate(
+        str.maketrans(
+            {"\u2060": "", "“": '"', "”": '"', "’": "'", "‘": "'", "∎": ""}
+        )
+    )
+    return re.findall(r"\w+(?:[.\-'’]\w+)*|[^\w\s]", text)
+
+
+def page_words(tree: BeautifulSoup) -> list[str]:
+    """Return the words of a page's text, captions and tables; no code, no formula, no output."""
+    tree = BeautifulSoup(str(tree.select_one("article")), "html.parser")
+    for tag in tree.select(
+        ".math, .headerlink, .cell summary, .cell_input, .cell_output > :not(figure),"
+        " pre, .eqno, nav, footer"
+    ):
+        tag.replace_with(" ")
+    for tag in tree.select(
+        "p, li, td, th, dt, dd, h1, h2, h3, figcaption, div"
+    ):
+        tag.append(" ")
+    return words(tree.get_text())
+
+
+def edition_words(notebook: NotebookNode) -> list[str]:
+    """Return the words of an edition's text, without what the page does not have."""
+    said = []
+    for cell in markdown_cells(notebook):
+        if cell.id in ("references", "about-this-notebook"):
+            continue
+        text = re.sub(r"\n\n<details>.*</details>$", "", cell.source)
+        tree = BeautifulSoup(plain.render(text), "html.parser")
+        for tag in tree.select("pre, .math"):
+            tag.replace_with(" ")
+        for tag in tree.select("p, li, td, th, h1, h2, h3"):
+            tag.append(" ")
+        said += words(tree.get_text())
+    return said
+
+
+@each_page
+def test_an_edition_says_what_the_page_says(
+    edition, soup: Reader, page: str
+) -> None:
+    assert edition_words(edition(page)) == page_words(soup(page))
+
+
+@each_page
+def test_equations_have_the_numbers_of_the_page(
+    edition, soup: Reader, page: str
+) -> None:
+    shown = [tag.contents[0].strip() for tag in soup(page).select(".eqno")]
+    tags = [
+        f"({number})"
+        for cell in markdown_cells(edition(page))
+        for tex, _ in formulas(cell.source)
+        for number in re.findall(r"\\tag\{([^}]*)\}", tex)
+    ]
+    assert tags == shown
+
+
+@each_page
+def test_captions_are_those_of_the_page_and_follow_their_figures(
+    edition, soup: Reader, page: str
+) -> None:
+    cells = edition(page).cells
+    captions = [
+        n for n, cell in enumerate(cells) if cell.id.startswith("caption-")
+    ]
+    assert [
+        re.match(r"\*\*(.*?)\*\*", cells[n].source)[1] for n in captions
+    ] == [
+        tag.get_text().strip()
+        for tag in soup(page).select("figcaption .caption-number")
+    ]
+    for n in captions:
+        assert any(
+            "image/png" in out.get("data", {})
+            for out in cells[n - 1].outputs
+        )
+        assert "<details>" in cells[n].source
+
+
+def test_printed_source_is_that_of_the_page(edition, soup: Reader) -> None:
+    for page in PAGES:
+        shown = [
+            tag.get_text()
+            for tag in soup(page).select("div.package-source pre")
+        ]
+        code = [
+            token.content
+            for cell in markdown_cells(edition(page))
+            for token in plain.parse(cell.source)
+            if token.type == "fence"
+        ]
+        assert code == shown
+
+
+# --------------------------------------------------------------------------------------- formulas
+def rendered(asked: list[tuple[str, bool]]) -> list[dict[str, str]]:
+    """Return what MathJax, without the book's macros, makes of formulas."""
+    request = {
+        "mathjax": str(maths.mathjax()),
+        "macros": {},
+        "formulas": asked,
+    }
+    done = subprocess.run(
+        [maths.node(), str(maths.HERE / "maths.cjs")],
+        input=json.dumps(request),
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return json.loads(done.stdout)["formulas"]
+
+
+def spoken(markup: str) -> str:
+    """Return the MathML of a formula, without what depends on how it was written."""
+    tree = BeautifulSoup(markup, "html.parser").select_one(
+        "mjx-assistive-mml"
+    )
+    assert isinstance(tree, Tag)
+    for tag in tree.find_all(True):
+        tag.attrs = {}
+    for tag in tree.find_all(["mrow", "mpadded", "mstyle"]):
+        tag.unwrap()
+    return str(tree).replace("&lt;", "<")
+
+
+@each_page
+def test_every_formula_is_that_of_the_page_without_the_book_s_macros(
+    edition, soup: Reader, page: str
+) -> None:
+    asked = [
+        (re.sub(r"\s*\\tag\{[^}]*\}", "", tex), alone)
+        for cell in markdown_cells(edition(page))
+        for tex, alone in formulas(cell.source)
+        if cell.id != "references"
+    ]
+    answers = rendered(asked)
+    assert [
+        (tex, answer["error"])
+        for (tex, _), answer in zip(asked, answers, strict=True)
+        if "error" in answer
+    ] == []
+    article = soup(page).select_one("article")
+    assert article is not None
+    assert [spoken(answer["html"]) for answer in answers] == [
+        spoken(str(tag)) for tag in article.select(".math")
+    ]
+
+
+def test_mathjax_alone_does_not_know_the_book_s_macros() -> None:
+    assert [
+        "error" in answer
+        for answer in rendered([(r"\softmax x", False), ("x", True)])
+    ] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tex", "expanded"),
+    [
+        (r"\R^{d}", r"\mathbb{R}^{d}"),
+        (r"K\T", r"K^{\mathsf{T}}"),
+        (r"\norm{q - {k}_j}^2", r"\left\lVert q - {k}_j \right\rVert^2"),
+        (r"\norm x", r"\left\lVert x \right\rVert"),
+        (r"\norm{\R}", r"\left\lVert \mathbb{R} \right\rVert"),
+        (r"\Ra \\T", r"\Ra \\T"),
+    ],
+)
+def test_macros_are_expanded(tex: str, expanded: str) -> None:
+    assert plain_markdown.expand(tex, MACROS) == expanded
+
+
+# ------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{unknown}`x`",
+        "{ref}`no-such-label`",
+        ":::{unknown}\nText.\n:::",
+        "::: plain\nText.\n:::",
+        ":::{package-source} attention.reference.softmax\n:::",
+        "$$\nx\n$$ (no-such-label)",
+        "[text](page.md)",
+        "# A heading too many",
+        "Term\n: Meaning",
+    ],
+)
+def test_what_has_no_plain_form_is_refused(text: str) -> None:
+    empty = {"headings": [], "listings": [], "labels": {}, "references": {}}
+    page = plain_markdown.Page(empty, {"macros": MACROS})
+    with pytest.raises(plain_markdown.PlainError):
+        page.markdown(text)
+
+
+# ---------------------------------------------------------------------------------------- address
+def test_without_a_public_address_nothing_names_one(
+    edition, soup: Reader
+) -> None:
+    if os.environ.get("BOOK_URL") or os.environ.get("BOOK_REPOSITORY"):
+        pytest.skip("this book has a public address")
+    for page in PAGES:
+        assert soup(page).select("[href*=colab], [href*=binder]") == []
+        first = next(c for c in edition(page).cells if c.cell_type == "code")
+        assert 'ADDRESS = ""' in first.source
+
+
+@each_page
+def test_the_download_button_leads_to_the_edition(
+    html: Path, soup: Reader, page: str
+) -> None:
+    links = [
+        str(tag["href"])
+        for tag in soup(page).select(".dropdown-download-buttons a[href]")
+    ]
+    files = [(html / page).parent / link for link in links]
+    assert [file.suffix for file in files] == [".ipynb", ".whl"]
+    assert all(file.is_file() for file in files)
+    assert files[0].resolve().parent == (html / "notebooks").resolve()
+
+
+def test_with_a_public_address_pages_open_in_colab(
+    small_book: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (small_book / "chapters" / "page.md").unlink()
+    cells = [nbformat.v4.new_markdown_cell("# Page\n\nText.")]
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells),
+        small_book / "chapters" / "page.ipynb",
+    )
+    monkeypatch.setenv("BOOK_URL", "https://example.org/book")
+    monkeypatch.setenv("BOOK_REPOSITORY", "someone/book")
+    done = build(small_book)
+    assert done.returncode == 0, done.stdout
+    tree = BeautifulSoup(
+        (small_book / "_build/html/chapters/page.html").read_text("utf-8"),
+        "html.parser",
+    )
+    assert [tag["href"] for tag in tree.select("[href*=colab]")] == [
+        "https://colab.research.google.com/github/someone/book/blob/notebooks/page.ipynb"
+    ]
+    assert tree.select_one("link[rel=canonical]")["href"].startswith(
+        "https://example.org/book/"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BOOK_URL", "http://example.org/book"),
+        ("BOOK_URL", "example.org"),
+        ("BOOK_URL", "https://example.org/?page=1"),
+        ("BOOK_REPOSITORY", "https://github.com/someone/book"),
+        ("BOOK_REPOSITORY", "book"),
+    ],
+)
+def test_what_is_no_address_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(public_address.ConfigError, match=name):
+        public_address.address()
+
+
+def test_with_a_public_address_an_edition_links_to_other_pages(
+    html: Path,
+) -> None:
+    book = json.loads((html.parent / "numbers.json").read_text("utf-8"))
+    book |= {
+        "pages_at": "https://example.org/book/",
+        "files_at": "https://example.org/book/notebooks/",
+    }
+    page = "chapters/softmax"
+    made = editions.edition(
+        execute.load(ROOT / f"{page}.ipynb"),
+        plain_markdown.Page(book["pages"][page], book),
+        book,
+    )
+    text = "\n".join(cell.source for cell in markdown_cells(made))
+    links = set(re.findall(r"\]\(https://example\.org/book/([^)]*)\)", text))
+    assert "chapters/notation.html" in links
+    assert any(
+        link.startswith("chapters/glossary.html#term-") for link in links
+    )
+    for link in links:
+        file, _, anchor = link.partition("#")
+        target = BeautifulSoup(
+            (html / (file or "index.html")).read_text("utf-8"), "html.parser"
+        )
+        assert not anchor or target.find(id=anchor)
+    assert not [link for link in links if link.startswith(f"{page}.html#")]
+    assert not any(
+        leftovers(cell.source, MACROS) for cell in markdown_cells(made)
+    )
+    first = next(c for c in made.cells if c.cell_type == "code")
+    assert 'ADDRESS = "https://example.org/book/notebooks/"' in first.source

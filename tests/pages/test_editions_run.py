@@ -1,0 +1,179 @@
+"""The runner's editions run where there is only what Colab has, and give the stored outputs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import bare_environment
+import execute
+import nbformat
+import pytest
+from built_book import ROOT, toc_pages
+from nbformat import NotebookNode
+
+PAGES = [page for page in toc_pages() if (ROOT / f"{page}.ipynb").is_file()]
+PICTURES = ("image/png", "image/jpeg", "image/svg+xml")
+
+
+class Place(NamedTuple):
+    """A folder outside the book, and an interpreter that knows nothing of it."""
+
+    folder: Path
+    python: Path
+
+    def run(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Run some Python there."""
+        return subprocess.run(
+            [self.python, "-c", code],
+            cwd=self.folder,
+            env=execute.KERNEL_ENVIRONMENT,
+            capture_output=True,
+            text=True,
+        )
+
+
+def new_place(folder: Path, html: Path, wheel: bool = True) -> Place:
+    """Make a bare environment, and beside it a folder with the editions."""
+    python = bare_environment.make(folder / "environment")
+    shutil.copytree(html / "notebooks", folder / "notebooks")
+    if not wheel:
+        for file in (folder / "notebooks").glob("*.whl"):
+            file.unlink()
+    return Place(folder / "notebooks", python)
+
+
+def setup_source(html: Path) -> str:
+    """Return the first code cell of an edition."""
+    path = html / "notebooks" / f"{Path(PAGES[0]).name}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    return next(cell.source for cell in cells if cell.id == "setup")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, html: Path) -> Place:
+    """Return a place where the setup cell has run once, from a folder with the wheel."""
+    place = new_place(tmp_path_factory.mktemp("runner"), html)
+    done = place.run(setup_source(html))
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+# ------------------------------------------------------------------------------- the environment
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sphinx",
+        "pytest",
+        "nbformat",
+        "yaml",
+        "execute",
+        "hygiene",
+        "built_book",
+        "onnx",
+    ],
+)
+def test_the_environment_lacks_what_colab_need_not_have(
+    place: Place, name: str
+) -> None:
+    done = place.run(f"import {name}")
+    assert "ModuleNotFoundError" in done.stderr
+
+
+def test_the_package_comes_from_the_wheel_and_torch_and_numpy_stay(
+    place: Place,
+) -> None:
+    done = place.run(
+        "import attention, numpy, sys, torch\n"
+        "print(attention.__file__, *sys.path, sep='\\n')\n"
+    )
+    file, *path = done.stdout.splitlines()
+    environment = place.python.parent.parent
+    assert Path(file).is_relative_to(environment)
+    assert not [entry for entry in path if entry.startswith(str(ROOT))]
+    # A link still, to what was there: pip would have put a copy in its place.
+    (site,) = environment.glob("lib/python*/site-packages")
+    assert all((site / name).is_symlink() for name in ("numpy", "torch"))
+    assert not (site / "attention").is_symlink()
+
+
+# ----------------------------------------------------------------------------------- the setup cell
+def test_the_setup_cell_says_what_runs_in_one_line_and_may_run_again(
+    place: Place, html: Path
+) -> None:
+    shown = [place.run(setup_source(html)).stdout for _ in range(2)]
+    assert shown[0] == shown[1]
+    (line,) = shown[0].splitlines()
+    for word in (
+        "Python 3.",
+        "PyTorch 2.",
+        "NumPy 2.",
+        "attention 0.",
+        "on CPU",
+    ):
+        assert word in line
+
+
+def test_without_wheel_and_address_the_setup_cell_says_what_to_do(
+    tmp_path: Path, html: Path
+) -> None:
+    done = new_place(tmp_path, html, wheel=False).run(setup_source(html))
+    assert done.returncode != 0
+    (wheel,) = (html / "notebooks").glob("*.whl")
+    assert f"put {wheel.name}" in done.stderr.splitlines()[-1]
+
+
+def test_with_an_address_the_setup_cell_fetches_the_wheel(
+    tmp_path: Path, html: Path
+) -> None:
+    place = new_place(tmp_path, html, wheel=False)
+    folder = f"{(html / 'notebooks').as_uri()}/"
+    source = setup_source(html)
+    assert 'ADDRESS = ""' in source
+    done = place.run(source.replace('ADDRESS = ""', f'ADDRESS = "{folder}"'))
+    assert done.returncode == 0, done.stderr
+    done = place.run(
+        source.replace('ADDRESS = ""', 'ADDRESS = "file:///nowhere/"')
+    )
+    assert done.returncode == 0  # It is there now.
+
+
+def test_a_wheel_that_cannot_be_fetched_is_named(
+    tmp_path: Path, html: Path
+) -> None:
+    place = new_place(tmp_path, html, wheel=False)
+    source = setup_source(html).replace(
+        'ADDRESS = ""', 'ADDRESS = "file:///nowhere/"'
+    )
+    done = place.run(source)
+    assert done.returncode != 0
+    assert "could not be installed. pip says:" in done.stderr
+
+
+# ------------------------------------------------------------------------------------- the editions
+def as_text(cell: NotebookNode) -> list[dict]:
+    """Return a cell's outputs without pictures and counts."""
+    outputs = [dict(output) for output in cell.outputs]
+    for output in outputs:
+        for name in ("metadata", "execution_count"):
+            output.pop(name, None)
+        output["data"] = {
+            kind: data
+            for kind, data in output.get("data", {}).items()
+            if kind not in PICTURES
+        }
+    return outputs
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_edition_runs_and_gives_the_stored_outputs(
+    place: Place, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    stored = execute.load(place.folder / f"{Path(page).name}.ipynb")
+    run = execute.execute(stored, place.folder, str(place.python))
+    for now, before in zip(run.cells, stored.cells, strict=True):
+        if now.cell_type == "code" and now.id != "setup":
+            assert as_text(now) == as_text(before), now.id
