@@ -264,7 +264,8 @@ class Page:
             inner = self.markdown(body)
             return f"<details><summary>{title}</summary>\n\n{inner}\n\n</details>"
         if name == "admonition" or name in ADMONITIONS:
-            title = title or name.capitalize().replace("Seea", "See a")
+            named = {"seealso": "See also"}.get(name, name.capitalize())
+            title = title or named
             inner = self.markdown(body, one_line=True)
             return quote(f"**{title}**\n\n{inner}")
         if family == "prf" and kind == "proof":
@@ -354,4 +355,7 @@ class Page:
         elsewhere = uri and uri.partition("#")[0] != self.numbers["uri"]
         if elsewhere and self.book["pages_at"]:
             return f"[{text}]({self.book['pages_at']}{uri})"
+        if elsewhere and name in ("doc", "ref") and "<" not in content:
+            # Where no link sets it off, the title of another page is to be seen as one.
+            return text if re.search("[*`$]", text) else f"*{text}*"
         return text

@@ -54,6 +54,7 @@ def is_stale() -> bool:
         ("chapters", "*"),
         ("_static", "*"),
         ("attention", "*.py"),
+        ("tools", "*.py"),
     ]:
         sources += [
             file

@@ -286,7 +286,10 @@ def meaning(markup: str) -> str:
     mathml = re.search(r"<math\b.*</math>", markup, re.DOTALL)
     assert mathml is not None
     text = re.sub(r"</?(?:mrow|mpadded|mstyle)\b[^>]*>", "", mathml[0])
-    text = re.sub(r"(<\w+)\b[^>]*>", r"\1>", text)
+    # Of the attributes only the kind of letter says what is meant.
+    text = re.sub(
+        r'(<\w+)\b(?:[^>]*?( mathvariant="[^"]*"))?[^>]*>', r"\1\2>", text
+    )
     return unescape(text.replace("\xa0", " "))
 
 
@@ -317,6 +320,10 @@ def test_mathjax_alone_does_not_know_the_book_s_macros() -> None:
     ]
 
 
+def test_a_formula_opens_no_tag() -> None:
+    assert plain_markdown.plain_tex("a<b < c", MACROS) == r"a\lt b < c"
+
+
 @pytest.mark.parametrize(
     ("tex", "expanded"),
     [
@@ -332,7 +339,64 @@ def test_macros_are_expanded(tex: str, expanded: str) -> None:
     assert plain_markdown.expand(tex, MACROS) == expanded
 
 
-# ------------------------------------------------------------------------------------- refusals
+# -------------------------------------------------------------------------------------- by itself
+SMALL_PAGE = {
+    "uri": "page.html",
+    "headings": ["1.1"],
+    "listings": [],
+    "labels": {"eq-a": "1.2", "lem-a": "Lemma 1.1"},
+    "references": {
+        ":eq:`eq-a`": {"text": "(1.2)", "uri": "page.html#equation-eq-a"},
+        ":ref:`ch-b`": {"text": "Another page", "uri": "b.html"},
+        ":ref:`there <ch-b>`": {"text": "there", "uri": "b.html"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        (":::{note}\nText.\n:::", "> **Note**\n>\n> Text."),
+        (":::{seealso}\nText.\n:::", "> **See also**\n>\n> Text."),
+        (
+            ":::{admonition} A $\\R$\n:class: tip\n- x\n- y\n:::",
+            "> **A $\\mathbb{R}$**\n>\n> - x\n> - y",
+        ),
+        (
+            ":::{dropdown} More\n$x$\n:::",
+            "<details><summary>More</summary>\n\n$x$\n\n</details>",
+        ),
+        (
+            ":::{prf:lemma} Name\n:label: lem-a\n\n$$\nx\n$$ (eq-a)\n:::",
+            "> **Lemma 1.1** (Name)\n>\n> $$x \\tag{1.2}$$",
+        ),
+        (":::{prf:proof}\nText.\n:::", "*Proof.* Text. ∎"),
+        (":::{prf:proof}\n$$\nx\n$$\n:::", "*Proof.*\n\n$$\nx\n$$\n\n∎"),
+        (
+            "```{math}\n:label: eq-a\nx\n```",
+            "$$\nx \\tag{1.2}\n$$",
+        ),
+        ("$$\na\n= b\n$$", "$$\na = b\n$$"),
+        (
+            "$$\na &= b \\\\\nc &= d\n$$",
+            "$$\n\\begin{aligned}a &= b \\\\\nc &= d\\end{aligned}\n$$",
+        ),
+        ("- x\n\n  $$\n  y\n  $$\n- z", "- x\n\n  $$y$$\n- z"),
+        ("| a |\n|---|\n| $\\|x$ |", "| a |\n|---|\n| $\\vert x$ |"),
+        ("(sec-a)=\n## A", "## 1.1. A"),
+        ("By {eq}`eq-a` and\n{ref}`ch-b`.", "By (1.2) and\n*Another page*."),
+        ("Look {ref}`there <ch-b>`.", "Look there."),
+        ("{math}`\\R`", "$\\mathbb{R}$"),
+        ("`{eq}` and `$x`", "`{eq}` and `$x`"),
+        ("```python\n{eq}\n```", "```python\n{eq}\n```"),
+        ("% a comment\nText.", "Text."),
+    ],
+)
+def test_each_construct_has_its_plain_form(text: str, made: str) -> None:
+    book = {"macros": MACROS, "pages_at": ""}
+    assert plain_markdown.Page(SMALL_PAGE, book).markdown(text) == made
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -343,13 +407,12 @@ def test_macros_are_expanded(tex: str, expanded: str) -> None:
         ":::{package-source} attention.reference.softmax\n:::",
         "$$\nx\n$$ (no-such-label)",
         "[text](page.md)",
-        "# A heading too many",
+        "# A heading\n\n## And one too many",
         "Term\n: Meaning",
     ],
 )
 def test_what_has_no_plain_form_is_refused(text: str) -> None:
-    empty = {"headings": [], "listings": [], "labels": {}, "references": {}}
-    page = plain_markdown.Page(empty, {"macros": MACROS})
+    page = plain_markdown.Page(SMALL_PAGE, {"macros": MACROS})
     with pytest.raises(plain_markdown.PlainError):
         page.markdown(text)
 
