@@ -1,11 +1,11 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets variants serve run checkpoints format lock clean
+.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets variants versions dist serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
-export PYTHON CHAPTER PORT UPGRADE
+export PYTHON TORCH NUMPY MATPLOTLIB CHAPTER PORT UPGRADE
 py := .venv/bin/python
 
 help:  ## list these commands
@@ -42,6 +42,14 @@ budgets: setup  ## time the build and the notebooks in a fresh clone, weigh the 
 
 variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte
 	@sh tools/variants.sh
+
+versions:  ## test with other versions of PYTHON, TORCH, NUMPY, MATPLOTLIB: lock, oldest, newest or a number
+	@$(firstword $(wildcard $(py)) python3) tools/versions.py
+
+dist: setup  ## build the wheel and the sdist into _build/dist, and test them
+	@rm -rf _build/dist
+	@$(py) -m build --no-isolation --outdir _build/dist .
+	@$(py) -m pytest -q tests/publishing/test_distributions.py
 
 serve: book  ## show the built book on localhost (PORT=8000)
 	@$(py) tools/serve.py
