@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from built_book import toc_pages
@@ -17,6 +19,7 @@ from playwright.sync_api import (
     Route,
     sync_playwright,
 )
+from pypdf import PdfReader
 
 BROWSER = next(
     filter(
@@ -75,6 +78,21 @@ UNFOLD = """() => {
   for (const tag of document.querySelectorAll(".toggle-hidden")) {
     tag.classList.remove("toggle-hidden");
   }
+}"""
+# Of each arrow: whether it starts at the lower edge of a box and ends at the upper edge of one.
+ARROWS = """() => {
+  const boxes = [...document.querySelectorAll(".chapter-map li")]
+    .map((box) => box.getBoundingClientRect());
+  const within = (x, box) => x > box.left && x < box.right;
+  return [...document.querySelectorAll(".chapter-map line")].map((line) => {
+    const svg = line.ownerSVGElement.getBoundingClientRect();
+    const at = (name) => line[name].baseVal.value;
+    const [x1, y1, x2, y2] = ["x1", "y1", "x2", "y2"].map(at);
+    return {
+      from: boxes.some((b) => within(svg.left + x1, b) && Math.abs(svg.top + y1 - b.bottom) < 1.5),
+      to: boxes.some((b) => within(svg.left + x2, b) && Math.abs(svg.top + y2 - b.top) < 1.5),
+    };
+  });
 }"""
 
 
@@ -263,3 +281,82 @@ def test_the_search_field_leads_to_the_results(watch: Watch) -> None:
     field.press("Enter")
     tab.locator("#search-results li a").first.wait_for(timeout=10_000)
     assert watch.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("query", "page", "place"),
+    [
+        ("d_k", "chapters/scale", 2),
+        ("√d_k", "chapters/scale", 2),
+        ("d_k", "chapters/notation", 1),
+        ("d_model", "chapters/notation", 1),
+        ("attn_mask", "chapters/notation", 1),
+        ("softmax_jacobian", "chapters/api", 1),
+        ("attn_mask", "chapters/masks-and-dropout", 4),
+        ("RoPE", "chapters/self-cross-and-order", 3),
+        ("log-sum-exp", "chapters/softmax", 3),
+        ("MultiHeadAttention", "chapters/api", 1),
+        ("induction head", "chapters/what-heads-learn", 3),
+    ],
+)
+def test_search_brings_the_right_page_near_the_top(
+    watch: Watch, query: str, page: str, place: int
+) -> None:
+    tab = watch.open("search")
+    tab.goto(f"{tab.url}?{urlencode({'q': query})}")
+    status = tab.locator("p.search-summary")
+    status.filter(has_text="finished").wait_for(timeout=10_000)
+    found = tab.eval_on_selector_all(
+        "#search-results li > a", "links => links.map(a => a.href)"
+    )
+    wanted = (watch.html / f"{page}.html").as_uri()
+    pages = [address.partition("#")[0] for address in found]
+    assert wanted in pages[:place], pages[:6]
+
+
+def test_the_cheat_sheet_prints_on_two_sides(
+    watch: Watch, tmp_path: Path
+) -> None:
+    tab = watch.open("chapters/cheat-sheet")
+    paper = PdfReader(
+        BytesIO(tab.pdf(prefer_css_page_size=True, print_background=False))
+    )
+    assert len(paper.pages) == 2
+    for side in paper.pages:
+        box = side.mediabox
+        assert round(float(box.width)) == 595
+        assert round(float(box.height)) == 842
+    # What is printed begins with the title and ends with the last pitfall.
+    words = [" ".join(side.extract_text().split()) for side in paper.pages]
+    assert "Cheat sheet" in words[0][:80]
+    assert "compare numbers on random data" in words[1]
+
+
+def test_the_arrows_of_the_map_touch_their_boxes(
+    browser: Browser, html: Path
+) -> None:
+    for size in (DESKTOP, PHONE):
+        context = browser.new_context(viewport=size)
+        tab = Watch(context, html).open("chapters/intro")
+        arrows = tab.evaluate(ARROWS)
+        overfull = tab.evaluate(
+            "[...document.querySelectorAll('.chapter-map li')]"
+            ".filter(t => t.scrollHeight > t.clientHeight + 1"
+            " || t.scrollWidth > t.clientWidth + 1).map(t => t.textContent)"
+        )
+        context.close()
+        assert arrows
+        assert [a for a in arrows if not (a["from"] and a["to"])] == []
+        assert overfull == []
+
+
+def test_the_page_for_dead_links_works_at_any_depth(watch: Watch) -> None:
+    text = (watch.html / "404.html").read_text("utf-8")
+    text = text.replace('action="', f'action="{watch.html.as_uri()}/')
+    served = "http://book.test/a/b/soft_max.html"
+    watch.page.route(
+        served, lambda route: route.fulfill(body=text, status=404)
+    )
+    watch.page.goto(served)
+    assert watch.page.locator("input[name=q]").input_value() == "soft max"
+    assert watch.requests == []

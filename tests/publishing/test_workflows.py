@@ -220,7 +220,7 @@ ZIZMOR = ["zizmor", "--offline", "--no-progress"]
     [
         (SCHEMA, "timeout-minutes:", "timeout:"),
         (SCHEMA, "needs: build", "needs: 3"),
-        (ZIZMOR, "persist-credentials: false", "persist-credentials: true"),
+        (ZIZMOR, "          persist-credentials: false\n", ""),
         (ZIZMOR, "contents: read\n\n", "contents: write\n\n"),
         (ZIZMOR, "run: make colab", "run: echo ${{ github.head_ref }}"),
         (ZIZMOR, "@fc324d3547104276b827a68afc52ff2a11cc49c9", "@v5"),
