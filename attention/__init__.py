@@ -7,6 +7,7 @@
 :mod:`.multihead`         the PyTorch layer, to and from ``torch.nn.MultiheadAttention``
 :mod:`.positions`         sinusoidal codes, and rotary embedding (RoPE) in both pairings
 :mod:`.plotting`          the book's figures (needs matplotlib; not imported here)
+:mod:`.live`              figures that a reader turns (the same; draws with live.js)
 ========================  ==================================================================
 
 The letters in shapes: B batch, H heads and, as in PyTorch's documentation, L queries, S keys,

@@ -15,6 +15,7 @@ WHOLE_BOOK = [
     "_toc.yml",
     "requirements.txt",
     "chapters/_ext",
+    "attention/live.js",
     "_static",
 ]
 # The public address, of which chapters/_ext/public_address.py knows more.

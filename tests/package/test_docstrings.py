@@ -21,6 +21,7 @@ import attention
 
 MODULES = [
     "functional",
+    "live",
     "masks",
     "multihead",
     "plotting",
@@ -84,6 +85,8 @@ HAS_EQUATION = [
     "masks.padding",
     "masks.to_additive",
     "positions.half_split_order",
+    "live.weights",
+    "live.mask",
 ]
 LETTERS = {
     *("B", "H", "L", "S", "E", "Ev"),
@@ -280,7 +283,7 @@ def test_the_package_lists_its_modules_and_its_two_main_objects() -> None:
         if m.name[0] != "_"
     }
     assert modules == set(MODULES)
-    assert set(attention.__all__) == (modules - {"plotting"}) | {
+    assert set(attention.__all__) == (modules - {"live", "plotting"}) | {
         "MultiHeadAttention",
         "__version__",
         "scaled_dot_product_attention",
@@ -351,7 +354,7 @@ def test_the_package_needs_numpy_and_torch_alone_and_matplotlib_for_figures() ->
 ):
     for path in sorted(Path(attention.__file__).parent.glob("*.py")):
         allowed = {"numpy", "torch", "attention"}
-        if path.name == "plotting.py":
+        if path.name in ("live.py", "plotting.py"):
             allowed |= {
                 "matplotlib",
                 "cycler",

@@ -53,7 +53,7 @@ def is_stale() -> bool:
     for folder, pattern in [
         ("chapters", "*"),
         ("_static", "*"),
-        ("attention", "*.py"),
+        ("attention", "*.[pj][ys]"),
         ("tools", "*.py"),
     ]:
         sources += [
