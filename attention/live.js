@@ -148,7 +148,6 @@
   }
 
   const head = (cells) => h("thead", null, h("tr", null, cells.map((cell) => h("th", { scope: "col" }, cell))));
-  const title = (name) => h("p", { class: "title" }, name);
 
   // ------------------------------------------------------------------ from scores to weights
   function weightsFigure(data) {
@@ -160,7 +159,7 @@
       (at) => String(temperatures[at]));
     const steps = data.reach * 4; // quarters, to either side
     const moves = data.reach
-      ? keys.map((key) => slider(`add to the score of ${key}`, 2 * steps, steps,
+      ? keys.map((key) => slider(`add to ${key}`, 2 * steps, steps,
         (at) => number((at - steps) / 4).replace(/\.?0+$/, "")))
       : [];
     const panels = h("div", { class: "panels" });
@@ -179,7 +178,7 @@
       });
       panels.replaceChildren(...seen.map((panel) => weightsPanel(keys, panel)));
       says.say(seen.map(({ name, p, J }) =>
-        `${name}: the largest weight is ${number(Math.max(...p))}, of ${keys[argmax(p)]}; ` +
+        `With ${name} the largest weight is ${number(Math.max(...p))}, of ${keys[argmax(p)]}; ` +
         `entropy ${number(entropy(p))}, norm of the Jacobian ${number(norm(J))}.`).join(" "));
     }
     const { form, update } = controls([width, temperature, ...moves].filter(Boolean), draw);
@@ -193,7 +192,7 @@
       h("td", { class: "wide" }, number(z[j])),
       h("td", { class: "bar", style: `--p:${x}` }, h("i"), number(x))));
     const facts = [
-      ["standard deviation of the scores", spread(z)],
+      ["std of the scores", spread(z)],
       ["largest weight", Math.max(...p)],
       [`entropy, at most ${number(Math.log(p.length))}`, entropy(p)],
       ["norm of the Jacobian", norm(J)],
@@ -205,8 +204,8 @@
       (written ? J.map((row) => row.map(number).join(", ")).join("; ")
         : `the largest entry is ${number(Math.max(...J.flat()))}, the smallest ${number(Math.min(...J.flat()))}`);
     return h("section", { "aria-label": name },
-      title(name),
-      h("table", null, h("thead", null, h("tr", null, h("th", { scope: "col" }, "key"),
+      h("p", { class: "title" }, name),
+      h("table", null, h("caption", { class: "sr" }, `weights from ${name}`), h("thead", null, h("tr", null, h("th", { scope: "col" }, "key"),
         h("th", { scope: "col", class: "wide" }, "score"), h("th", { scope: "col" }, "weight"))),
       h("tbody", null, rows)),
       h("dl", null, facts.map(([word, x]) => [h("dt", null, word), h("dd", null, number(x))])),
@@ -391,14 +390,14 @@
   let groups = 0;
 
   function headsFigure(data) {
-    const { weights, tokens, names, places } = data;
+    const { weights, tokens, names, places, causal } = data;
     const group = `attention-live-${(groups += 1)}`;
     const radios = tokens.map((token, i) => h("input", {
       type: "radio", name: group, value: i, "aria-label": `query ${i}, token ${token}`,
       checked: i === data.start && "",
     }));
     const labels = tokens.map((token, i) => h("th", { scope: "col" },
-      h("label", null, radios[i], h("span", null, token))));
+      h("label", null, radios[i], h("span", null, token), h("small", null, i))));
     const marks = tokens.map(() => h("td"));
     const cells = names.map(() => tokens.map(() => h("td")));
     const table = h("table", { class: "tokens" },
@@ -410,13 +409,13 @@
 
     function draw() {
       const i = radios.findIndex((radio) => radio.checked);
-      labels.forEach((label, j) => { label.className = j === i ? "chosen" : j > i ? "later" : ""; });
+      labels.forEach((label, j) => { label.className = j === i ? "chosen" : ""; });
       marks.forEach((mark, j) => {
         const here = Object.keys(places).filter((name) => places[name][i] === j);
         mark.replaceChildren(h("span", null, here.join(", ")));
       });
       weights.forEach((head, n) => head[i].forEach((x, j) => {
-        cells[n][j].className = j > i ? "later" : "";
+        cells[n][j].className = causal && j > i ? "later" : "";
         cells[n][j].replaceChildren(h("i", { style: `--s:${Math.sqrt(x)}` }),
           h("span", { class: "sr" }, number(x)));
       }));
@@ -449,6 +448,7 @@ attention-live { display: block; }
   --a: #56b4e9; --b: #f0a04b; --soft: rgb(86 180 233 / 0.32); }
 .live form { display: flex; flex-wrap: wrap; gap: 0.6rem 1.2rem; align-items: end; margin: 0 0 0.9rem; }
 .live .control { flex: 1 1 9rem; max-width: 18rem; display: grid; gap: 0.15rem; margin: 0; }
+.live sub { font-size: 0.85em; }
 .live b { font-variant-numeric: tabular-nums; }
 .live input[type="range"] { width: 100%; height: 1.6rem; margin: 0; accent-color: var(--a); }
 .live select, .live [type="reset"] { min-height: 2rem; padding: 0.1rem 0.6rem; font: inherit; color: inherit;
@@ -458,14 +458,14 @@ attention-live { display: block; }
 .live table { width: auto; margin: 0; border: 0; border-collapse: collapse; font-size: inherit; display: table;
   table-layout: auto; color: inherit; }
 .live tr, .live thead, .live tbody { background: none; border: 0; }
-.live th, .live td { padding: 0.1rem 0.25rem; border: 0; text-align: right; font-weight: normal;
+.live th, .live td { padding: 0.1rem 0.25rem; white-space: nowrap; border: 0; text-align: right; font-weight: normal;
   vertical-align: middle; background: none; color: inherit; font-variant-numeric: tabular-nums; }
-.live caption { caption-side: top; text-align: left; padding: 0 0 0.25rem; color: inherit; font-size: inherit; }
+.live caption { caption-side: top; white-space: normal; text-align: left; padding: 0 0 0.25rem; color: inherit; font-size: inherit; }
 .live .panels { display: grid; gap: 0.9rem 1.6rem;
   grid-template-columns: repeat(auto-fit, minmax(min(9.4rem, 100%), 1fr)); }
 .live .title { font-weight: bold; margin: 0 0 0.2rem; }
 .live section table { width: 100%; }
-.live .bar { width: 99%; white-space: nowrap; text-align: left; }
+.live section th:last-child, .live .bar { width: 99%; text-align: left; }
 .live .bar i { display: inline-block; height: 0.75em; margin-right: 0.35em; background: var(--a);
   width: calc((100% - 3.4em) * var(--p)); }
 .live dl { display: grid; grid-template-columns: 1fr auto; gap: 0.05rem 0.6rem; margin: 0.5rem 0; padding: 0;
@@ -478,13 +478,19 @@ attention-live { display: block; }
 .live .squares i { width: calc(94% * var(--s)); aspect-ratio: 1; box-sizing: border-box; }
 .live .squares:has(small) i { width: calc(60% * var(--s)); }
 .live .plus > i { background: var(--a); }
-.live .minus > i { border: 2px solid var(--b); }
+.live .minus > i { box-shadow: inset 0 0 0 2px var(--b); }
 .live .key { margin: 0.3rem 0 0; font-size: 0.8rem; }
 .live .key i { display: inline-block; width: 0.7em; height: 0.7em; box-sizing: border-box; }
 .live .says { margin: 0.8rem 0 0; }
 .live small { font-size: 0.75rem; }
 .live .wide { display: none; }
-@container (min-width: 34rem) { .live .wide { display: revert; } }
+@container (min-width: 34rem) {
+  .live .wide { display: revert; }
+  .live section:only-child { display: grid; grid-template-columns: 3fr 2fr; grid-auto-flow: column;
+    grid-template-rows: repeat(4, auto) 1fr; column-gap: 1.6rem; }
+  .live section:only-child > .squares { grid-column: 2; grid-row: 1 / span 4; width: 15rem; }
+  .live section:only-child > .key { grid-column: 2; grid-row: 5; }
+}
 .live td button { width: 100%; min-width: 1.5rem; min-height: 2.2rem; padding: 0; border: 1px solid var(--line);
   border-radius: 0; font: inherit; font-variant-numeric: tabular-nums; color: inherit; background: transparent;
   cursor: pointer; touch-action: manipulation; }
@@ -494,11 +500,11 @@ attention-live { display: block; }
 .live .paint .off { background: repeating-linear-gradient(45deg, var(--line) 0 1px, transparent 1px 6px); }
 .live .empty > * { border-block: 2px dashed var(--b); }
 .live .empty > td:last-child { font-weight: bold; }
-.live .bits { width: 100%; max-width: 15rem; font-family: monospace; }
-.live .bits caption { font-family: var(--pst-font-family-base, sans-serif); font-size: 0.8rem; }
+.live .bits { align-self: end; width: 100%; max-width: 15rem; font-family: monospace; }
+.live .bits caption { overflow-wrap: anywhere; font-family: var(--pst-font-family-base, sans-serif); font-size: 0.8rem; }
 .live .bits td { text-align: center; }
 .live .bits .true { background: var(--soft); font-weight: bold; }
-.live .axis { display: grid; gap: 0.9rem; }
+.live .axis { display: grid; gap: 0.9rem; justify-items: start; }
 .live .heads { display: flex; flex-wrap: wrap; gap: 0.6rem 1.2rem; }
 .live .index td { width: 2rem; height: 2rem; padding: 0; text-align: center; border: 1px solid var(--line); }
 .live .index button { border: 0; min-height: 2rem; }
@@ -510,7 +516,7 @@ attention-live { display: block; }
 .live .tokens { table-layout: fixed; width: 100%; max-width: 40rem; }
 .live .tokens th, .live .tokens td { padding: 0; text-align: center; }
 .live .tokens tr > :first-child { width: 2.1rem; text-align: left; }
-.live .tokens label { display: block; margin: 0; cursor: pointer; min-height: 2.6rem; }
+.live .tokens label { display: grid; margin: 0; cursor: pointer; }
 .live .tokens [type="radio"] { display: block; margin: 0.15rem auto; width: 1.1rem; height: 1.1rem; accent-color: var(--a); }
 .live .tokens .chosen { font-weight: bold; outline: 2px solid var(--a); outline-offset: -2px; }
 .live .marks td { height: 5rem; vertical-align: bottom; }

@@ -18,6 +18,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -50,8 +51,8 @@ class LiveFigure:
     ----------
     data
         What ``live.js`` is given, in types that JSON knows; ``"kind"`` names the figure.
-    png
-        The still picture.
+    still
+        Draws the still picture, and returns it as PNG.
 
     Raises
     ------
@@ -59,13 +60,15 @@ class LiveFigure:
         If there is no figure of this kind.
     """
 
-    def __init__(self, data: Mapping[str, Any], png: bytes) -> None:
+    def __init__(
+        self, data: Mapping[str, Any], still: Callable[[], bytes]
+    ) -> None:
         if data.get("kind") not in _KINDS:
             raise ValueError(
                 f"data['kind'] must be one of {_KINDS}, got {data.get('kind')!r}"
             )
         self.data = dict(data)
-        self.png = png
+        self.png = still
 
     def __repr__(self) -> str:
         """Say what is shown to those who see neither figure nor picture."""
@@ -89,7 +92,7 @@ class LiveFigure:
         )
 
     def _base64(self) -> str:
-        return base64.b64encode(self.png).decode("ascii")
+        return base64.b64encode(self.png()).decode("ascii")
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
@@ -164,11 +167,11 @@ def weights(
             f"width and temperature must be among {known} and {list(temperatures)}, "
             f"got {width} and {temperature}"
         )
-    panels = [{"name": "softmax(x / τ)", "scaled": False}]
+    panels = [{"name": "the scores x / τ", "scaled": False}]
     if widths is not None:
         panels = [
-            {"name": "raw", "scaled": False},
-            {"name": "scaled", "scaled": True},
+            {"name": "raw scores", "scaled": False},
+            {"name": "scaled scores", "scaled": True},
         ]
     at = known.index(width)
     rows = _rounded(rows)
@@ -206,7 +209,7 @@ def weights(
                 ax=square,
             ).set(xlabel="score of key", ylabel="weight of key")
 
-    return LiveFigure(data, _still((6.6, 2.9 * len(panels)), draw))
+    return LiveFigure(data, partial(_still, (6.6, 2.9 * len(panels)), draw))
 
 
 def mask(
@@ -304,7 +307,7 @@ def mask(
         _cells(middle, letters, allowed, "True =\nmay attend")
         _cells(right, opposite, ~allowed, "True =\nmay not attend")
 
-    return LiveFigure(data, _still((7.0, 2.6), draw))
+    return LiveFigure(data, partial(_still, (7.0, 2.6), draw))
 
 
 def heads_axis(L: int, num_heads: int, d: int) -> LiveFigure:
@@ -369,7 +372,9 @@ def heads_axis(L: int, num_heads: int, d: int) -> LiveFigure:
                 _cells(ax, labels, component // d, title)
                 ax.set_ylabel("position" if part is top else "query")
 
-    return LiveFigure(data, _still((2.2 * num_heads, 1.7 * L), draw))
+    return LiveFigure(
+        data, partial(_still, (2.2 * num_heads, 1.7 * L), draw)
+    )
 
 
 def heads(
@@ -417,6 +422,7 @@ def heads(
         )
     matrices = _rounded(matrices.reshape(-1, L, L), digits=3)
     labels = _names(names, "head", len(matrices))
+    causal = not np.triu(matrices, k=1).any()
     marked = {}
     for name, (queries, where) in (places or {}).items():
         pairs = zip(
@@ -432,13 +438,16 @@ def heads(
         "tokens": [str(token) for token in tokens],
         "weights": matrices.tolist(),
         "places": marked,
+        "causal": causal,
         "start": query,
     }
 
     def draw(figure: Figure) -> None:
         ax = figure.subplots()
+        seen = np.arange(L) <= (query if causal else L)
         plotting.heatmap(
             matrices[:, query],
+            mask=np.tile(seen, (len(matrices), 1)),
             query_labels=labels,
             key_labels=data["tokens"],
             annotate=True,
@@ -449,7 +458,7 @@ def heads(
         ).set(xlabel="token (key)", ylabel="head")
 
     size = (0.5 * L + 1.0, 0.42 * len(matrices) + 1.0)
-    return LiveFigure(data, _still(size, draw))
+    return LiveFigure(data, partial(_still, size, draw))
 
 
 def _names(names: Sequence[str] | None, word: str, count: int) -> list[str]:

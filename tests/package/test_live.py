@@ -248,7 +248,7 @@ def test_the_same_call_stores_the_same_bytes(kind: str) -> None:
 def test_the_picture_is_in_the_books_style_and_names_no_program(
     kind: str,
 ) -> None:
-    png = FIGURES[kind]().png
+    png = FIGURES[kind]().png()
     assert b"Software" not in png
     at = png.index(b"pHYs") + 4
     dots_per_metre = int.from_bytes(png[at : at + 4], "big")
@@ -296,7 +296,7 @@ def test_html_holds_numbers_picture_and_script_whatever_a_token_is() -> None:
     numbers = page.partition('json">')[2].partition("</script>")[0]
     assert json.loads(numbers) == figure.data
     assert SCRIPT.read_text("utf-8") in page
-    assert base64.b64encode(figure.png).decode() in page
+    assert base64.b64encode(figure.png()).decode() in page
 
 
 # --- what each figure holds
@@ -333,15 +333,16 @@ def test_what_is_chosen_changes_the_picture() -> None:
         {},
         {"causal": "upper_left"},
         {"causal": "lower_right"},
-        {"keys": 4},
+        {"keys": 2},
         {"back": 1},
         {"ahead": 1},
         {"painted": [(2, 3)]},
     ]
-    pictures = [live.mask(SCORES, **choice).png for choice in choices]
+    few = SCORES[:3, :5]
+    pictures = [live.mask(few, **choice).png() for choice in choices]
     assert len(set(pictures)) == len(choices)
     # A window as long as the keys is none.
-    assert live.mask(SCORES, back=7, ahead=9).png == pictures[0]
+    assert live.mask(few, back=5, ahead=9).png() == pictures[0]
 
 
 def test_places_become_one_key_for_each_query() -> None:
@@ -352,13 +353,21 @@ def test_places_become_one_key_for_each_query() -> None:
     assert data["names"][5] == "head 5"
 
 
+def test_later_tokens_are_hidden_where_no_head_sees_them() -> None:
+    tokens = list("abca")
+    causal = live.heads(HEADS, tokens, query=1)
+    both = live.heads(HEADS.swapaxes(-2, -1), tokens, query=1)
+    assert (causal.data["causal"], both.data["causal"]) == (True, False)
+    assert causal.png() != both.png()
+
+
 # --- what does not fit
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: live.LiveFigure({"kind": "film"}, b""), "film"),
+        (lambda: live.LiveFigure({"kind": "film"}, bytes), "film"),
         (lambda: live.weights(SCORES), r"one row.*1 widths.*\(5, 7\)"),
         (
             lambda: live.weights([SCORES, SCORES], widths=[1, 2]),

@@ -13,19 +13,11 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from built_book import ROOT, toc_pages
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, Locator
+from test_in_a_browser import BROWSER, DESKTOP, PHONE, Watch
+from test_in_a_browser import browser as browser  # the fixture comes along
 
-# The fixtures browser and watch come along.
-from test_in_a_browser import (
-    BROWSER,
-    DESKTOP,
-    PHONE,
-    Watch,
-    browser,  # noqa: F401
-    watch,  # noqa: F401
-)
-
-from attention import masks, reference
+from attention import live, masks, reference
 
 MIME = "application/vnd.attention-derived.live+json"
 Reader = Callable[[str], BeautifulSoup]
@@ -94,24 +86,55 @@ def test_a_page_holds_the_numbers_and_the_picture_of_its_notebook(
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="no Chromium or Chrome found"
 )
+Opened = Callable[[str], Locator]
 
 
-def close(shown: str, number: float) -> bool:
-    """Say whether what is shown is the number, to the digits that are shown."""
-    digits = len(shown.partition(".")[2])
-    value = float(shown.replace("−", "-"))
-    return abs(value - number) <= 0.5 * 10**-digits + 1e-9
+def opener(
+    browser: Browser, html: Path, **settings: Any
+) -> Iterator[Opened]:
+    """Yield a function that returns the live figure of a page, as at the start."""
+    context = browser.new_context(color_scheme="light", **settings)
+    tabs: dict[str, Watch] = {}
+
+    def figure_on(page: str) -> Locator:
+        if page not in tabs:
+            tabs[page] = Watch(context, html)
+            tabs[page].open(page)
+        tab = tabs[page].page
+        tab.bring_to_front()
+        figure = tab.locator("attention-live[live]")
+        figure.scroll_into_view_if_needed()
+        for button in figure.get_by_role("button", name="Reset").all():
+            button.click()
+        return figure
+
+    yield figure_on
+    context.close()
+    assert [
+        watch.complaints for watch in tabs.values() if watch.complaints
+    ] == []
+
+
+@pytest.fixture(scope="module")
+def figure_on(browser: Browser, html: Path) -> Iterator[Opened]:
+    """Live figures in a desktop window."""
+    yield from opener(browser, html, viewport=DESKTOP)
+
+
+@pytest.fixture(scope="module")
+def touched_on(browser: Browser, html: Path) -> Iterator[Opened]:
+    """Live figures on a phone, for fingers."""
+    yield from opener(browser, html, viewport=PHONE, has_touch=True)
 
 
 def assert_shown(texts: list[str], numbers: Any) -> None:
-    flat = np.asarray(numbers, dtype=float).ravel().tolist()
-    assert len(texts) == len(flat)
-    wrong = [
-        (text, number)
-        for text, number in zip(texts, flat, strict=True)
-        if not close(text, number)
-    ]
-    assert wrong == []
+    """Compare what is shown with numbers, to the digits that are shown."""
+    shown = [text.replace("−", "-") for text in texts]
+    half = [0.5 * 10 ** -len(text.partition(".")[2]) for text in shown]
+    flat = np.asarray(numbers, dtype=float).ravel()
+    assert len(shown) == len(flat)
+    wrong = abs(np.array(shown, dtype=float) - flat) > np.array(half) + 1e-9
+    assert [(texts[at], flat[at]) for at in np.flatnonzero(wrong)] == []
 
 
 def slide(slider: Locator, stop: int) -> None:
@@ -121,72 +144,84 @@ def slide(slider: Locator, stop: int) -> None:
         slider.press("ArrowRight")
 
 
-def figure_on(tab: Page) -> Locator:
-    figure = tab.locator("attention-live[live]")
-    figure.scroll_into_view_if_needed()
-    return figure
+def said(figure: Locator, words: str) -> str:
+    """Wait until the figure says something, and return all that it says."""
+    status = figure.get_by_role("status").filter(has_text=words)
+    status.wait_for()
+    return status.inner_text()
+
+
+PANELS = """(figure) => [...figure.querySelectorAll("section")].map((panel) => {
+  const texts = (selector) => [...panel.querySelectorAll(selector)].map((t) => t.textContent);
+  return {
+    // What a narrow panel hides is in the table all the same.
+    scores: texts("tbody td:first-of-type"),
+    weights: texts("tbody td:last-of-type"),
+    facts: texts("dd"),
+    label: panel.querySelector("[role=img]").getAttribute("aria-label"),
+    signs: [...panel.querySelectorAll(".squares > span")].map((s) => s.className),
+    areas: [...panel.querySelectorAll(".squares i")]
+      .map((i) => i.style.getPropertyValue("--s") ** 2),
+  };
+})"""
 
 
 def assert_panels(figure: Locator, expected: list[np.ndarray]) -> None:
-    """Compare all numbers of each panel with the package's, for the scores in its softmax."""
-    panels = figure.locator("section").all()
+    """Compare all that each panel shows with the package, for the scores in its softmax."""
+    panels = figure.evaluate(PANELS)
     for panel, z in zip(panels, expected, strict=True):
         p, J = reference.softmax(z), reference.softmax_jacobian(z)
         entropy = reference.log_sum_exp(z) - p @ z
-        rows = panel.locator("tbody tr")
-        # What a narrow panel leaves out is in the table all the same.
-        scores = rows.locator("td:first-of-type").all_text_contents()
-        weights = rows.locator("td:last-of-type").all_text_contents()
-        facts = panel.locator("dd").all_text_contents()
-        assert_shown(scores, z)
-        assert_shown(weights, p)
-        assert_shown(facts, [z.std(), p.max(), entropy, np.linalg.norm(J)])
-        label = panel.get_by_role("img").get_attribute("aria-label") or ""
-        numbers = re.findall(r"[−\d]\d*\.\d+", label)
+        assert_shown(panel["scores"], z)
+        assert_shown(panel["weights"], p)
+        facts = [z.std(), p.max(), entropy, np.linalg.norm(J)]
+        assert_shown(panel["facts"], facts)
+        numbers = re.findall(r"[−\d]\d*\.\d+", panel["label"])
         assert_shown(numbers, J if len(p) <= 4 else [J.max(), J.min()])
-        squares = panel.locator(".squares > span")
-        signs = squares.evaluate_all("all => all.map((s) => s.className)")
-        assert signs == ["minus" if x < 0 else "plus" for x in J.flat]
+        signs = ["minus" if x < 0 else "plus" for x in J.flat]
+        assert panel["signs"] == signs
+        np.testing.assert_allclose(panel["areas"], 4 * abs(J.ravel()))
 
 
 @needs_browser
 @pytest.mark.parametrize("page", WEIGHTS)
 def test_weights_entropy_and_jacobian_are_the_packages_wherever_the_sliders_are(
-    watch: Watch,  # noqa: F811
-    page: str,
+    figure_on: Opened, page: str
 ) -> None:
     data = LIVE[page][0]
-    figure = figure_on(watch.open(page))
-    names = ["temperature", "width"][: 1 + (len(data["widths"]) > 1)]
-    for tau, width in ((0, 0), (10, -1), (-1, 5)):
-        stops = {"temperature": tau, "width": width}
-        ends = {"temperature": "temperatures", "width": "widths"}
-        at = {n: stops[n] % len(data[ends[n]]) for n in names}
-        for name, stop in at.items():
+    figure = figure_on(page)
+    ends = {"temperature": len(data["temperatures"]) - 1}
+    if len(data["widths"]) > 1:
+        ends["width"] = len(data["widths"]) - 1
+    for share in ((0, 0), (0.5, 1), (1, 0.5)):
+        stops = {
+            name: round(part * ends[name])
+            for name, part in zip(
+                ("temperature", "width"), share, strict=True
+            )
+            if name in ends
+        }
+        for name, stop in stops.items():
             slide(figure.get_by_role("slider", name=name), stop)
-        row = np.array(data["scores"][at.get("width", 0)])
-        row = row / data["temperatures"][at["temperature"]]
-        d_k = data["widths"][at.get("width", 0)]
-        assert_panels(
-            figure,
-            [
-                row / (d_k**0.5 if panel["scaled"] else 1)
-                for panel in data["panels"]
-            ],
-        )
+        width = stops.get("width", 0)
+        row = np.array(data["scores"][width])
+        row = row / data["temperatures"][stops["temperature"]]
+        root = data["widths"][width] ** 0.5
+        scaled = [panel["scaled"] for panel in data["panels"]]
+        assert_panels(figure, [row / (root if s else 1) for s in scaled])
 
 
 @needs_browser
 def test_the_same_added_to_every_score_changes_no_weight_and_reset_goes_back(
-    watch: Watch,  # noqa: F811
+    figure_on: Opened,
 ) -> None:
     page = next(p for p in WEIGHTS if LIVE[p][0]["reach"])
     data = LIVE[page][0]
-    figure = figure_on(watch.open(page))
+    figure = figure_on(page)
     start = np.array(data["scores"][0])
     moved = start.copy()
     for j, key in enumerate(data["keys"]):
-        slider = figure.get_by_role("slider", name=f"score of {key}")
+        slider = figure.get_by_role("slider", name=f"add to {key}")
         for _ in range(8):  # quarters
             slider.press("ArrowRight")
         assert slider.get_attribute("aria-valuetext") == "2"
@@ -196,24 +231,18 @@ def test_the_same_added_to_every_score_changes_no_weight_and_reset_goes_back(
     assert_panels(figure, [start])
 
 
-def mask_numbers(
-    figure: Locator,
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return the mask that a painter shows, its weights, and the letters below it."""
-    rows = figure.locator(".paint tbody tr").all()
-    pressed, weights = [], []
-    for row in rows:
-        buttons = row.get_by_role("button").all()
-        labels = [b.get_attribute("aria-label") or "" for b in buttons]
-        pressed.append(
-            [b.get_attribute("aria-pressed") == "true" for b in buttons]
-        )
-        weights.append([float(label.split()[-1]) for label in labels])
-    letters = [
-        "".join(table.locator("tbody td").all_text_contents())
-        for table in figure.locator(".bits").all()
-    ]
-    return np.array(pressed), np.array(weights), letters
+PAINTER = """(figure) => {
+  const all = (selector) => [...figure.querySelectorAll(selector)];
+  return {
+    pressed: all(".paint button").map((b) => b.getAttribute("aria-pressed") === "true"),
+    labels: all(".paint button").map((b) => b.getAttribute("aria-label")),
+    texts: all(".paint button").map((b) => b.textContent),
+    letters: all(".bits").map((table) =>
+      [...table.querySelectorAll("td")].map((td) => td.textContent).join("")),
+    empty: all(".paint tr.empty th").map((th) => +th.textContent),
+    sums: all(".paint tbody td:last-child").map((td) => +td.textContent),
+  };
+}"""
 
 
 def assert_mask(figure: Locator, scores: Any, mask: Any) -> None:
@@ -223,23 +252,27 @@ def assert_mask(figure: Locator, scores: Any, mask: Any) -> None:
     _, expected = reference.scaled_dot_product_attention(
         np.array(scores), eye, eye, mask, scale=1.0
     )
-    pressed, weights, (ours, theirs) = mask_numbers(figure)
-    assert (pressed == mask).all()
-    assert abs(weights - expected).max() <= 0.0005 + 1e-9
-    assert ours == "".join("FT"[x] for x in mask.ravel().astype(int))
-    assert theirs == "".join("TF"[x] for x in mask.ravel().astype(int))
-    empty = figure.locator("tr.empty th").all_text_contents()
-    assert empty == [str(i) for i in np.flatnonzero(~mask.any(-1))]
-    sums = figure.locator(".paint tbody td:last-child").all_text_contents()
-    assert [float(s) for s in sums] == mask.any(-1).astype(float).tolist()
-    # What is said comes a moment later.
-    count = f"{mask.sum()} of {mask.size} pairs"
-    figure.get_by_role("status").filter(has_text=count).wait_for()
-    said = figure.get_by_role("status").inner_text()
-    assert ("Nothing to attend to" in said) == (len(empty) > 0)
+    shown = figure.evaluate(PAINTER)
+    assert shown["pressed"] == mask.ravel().tolist()
+    heard = [label.split()[-1] for label in shown["labels"]]
+    assert_shown([x if "." in x else f"{x}.000" for x in heard], expected)
+    seen = ["0.000" if x == "×" else x for x in shown["texts"]]
+    assert_shown(seen, expected)
+    assert [x == "×" for x in shown["texts"]] == (~mask).ravel().tolist()
+    may, may_not = shown["letters"]
+    assert may == "".join("FT"[x] for x in mask.ravel().astype(int))
+    assert may_not == "".join("TF"[x] for x in mask.ravel().astype(int))
+    empty = np.flatnonzero(~mask.any(-1)).tolist()
+    assert shown["empty"] == empty
+    assert shown["sums"] == mask.any(-1).astype(float).tolist()
+    words = said(figure, f"{mask.sum()} of {mask.size} pairs")
+    nothing = "Nothing to attend to for quer"
+    assert (nothing in words) == bool(empty)
+    assert all(str(i) in words.partition(nothing)[2] for i in empty)
 
 
 def start_mask(data: dict[str, Any]) -> np.ndarray:
+    """Return the mask that the notebook's painter starts with."""
     L, S = np.shape(data["scores"])
     mask = masks.causal(L, S, alignment=data["start"]["causal"]).numpy()
     for i, j in data["start"]["painted"]:
@@ -247,109 +280,110 @@ def start_mask(data: dict[str, Any]) -> np.ndarray:
     return mask
 
 
-@needs_browser
-def test_the_painter_shows_the_packages_masks_and_weights(
-    watch: Watch,  # noqa: F811
-) -> None:
+@pytest.fixture
+def painter() -> tuple[Any, np.ndarray]:
+    """Return the scores of the notebook's painter, and the mask that it starts with."""
     data = LIVE[PAGE_OF["mask"]][0]
-    L, S = np.shape(data["scores"])
-    figure = figure_on(watch.open(PAGE_OF["mask"]))
-    assert_mask(figure, data["scores"], start_mask(data))
-    corner = figure.get_by_role("combobox", name="causal")
-    corner.select_option("lower_right")
-    mask = masks.causal(L, S, alignment="lower_right")
-    assert_mask(figure, data["scores"], mask)
-    slide(figure.get_by_role("slider", name="real keys"), 4)
-    mask = mask & masks.padding([4], S)[0, 0]
-    assert_mask(figure, data["scores"], mask)
-    slide(figure.get_by_role("slider", name="keys before"), 1)
-    window = masks.sliding_window(L, S, left=1, alignment="lower_right")
-    assert_mask(figure, data["scores"], mask & window)
-    corner.select_option("")
-    slide(figure.get_by_role("slider", name="and after"), 2)
-    window = masks.sliding_window(L, S, left=1, right=2)
-    mask = window & masks.padding([4], S)[0, 0]
-    assert_mask(figure, data["scores"], mask)
-    figure.get_by_role("button", name="Reset").click()
-    assert_mask(figure, data["scores"], start_mask(data))
-
-
-@needs_browser
-def test_a_mask_is_painted_by_keyboard(watch: Watch) -> None:  # noqa: F811
-    data = LIVE[PAGE_OF["mask"]][0]
-    tab = watch.open(PAGE_OF["mask"])
-    figure = figure_on(tab)
-    mask = start_mask(data)
-    # One stop of the tab key leads in, arrows go on.
-    figure.get_by_role("slider", name="and after").focus()
-    tab.keyboard.press("Tab")
-    tab.keyboard.press("Tab")
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
-        tab.keyboard.press(key)
-    mask[2, 1] = True
-    assert_mask(figure, data["scores"], mask)
-    for key in ("End", "ArrowRight", "ArrowUp", "Enter"):
-        tab.keyboard.press(key)
-    mask[1, -1] = True
-    assert_mask(figure, data["scores"], mask)
-    tab.keyboard.press("Tab")
-    assert not tab.evaluate("document.activeElement.closest('.paint')")
+    return data["scores"], start_mask(data)
 
 
 def cell(figure: Locator, i: int, j: int) -> Locator:
-    return (
-        figure.locator(".paint tbody tr").nth(i).get_by_role("button").nth(j)
+    """Return the cell of a query and a key."""
+    return figure.get_by_role("button", name=f"query {i}, key {j}:")
+
+
+@needs_browser
+def test_the_painter_shows_the_packages_masks_and_weights(
+    figure_on: Opened, painter: tuple[Any, np.ndarray]
+) -> None:
+    scores, start = painter
+    L, S = start.shape
+    figure = figure_on(PAGE_OF["mask"])
+    assert_mask(figure, scores, start)
+    corner = figure.get_by_role("combobox", name="causal")
+    corner.select_option("lower_right")
+    mask = masks.causal(L, S, alignment="lower_right")
+    assert_mask(figure, scores, mask)
+    slide(figure.get_by_role("slider", name="real keys"), 4)
+    mask = mask & masks.padding([4], S)[0, 0]
+    assert_mask(figure, scores, mask)
+    slide(figure.get_by_role("slider", name="keys before"), 1)
+    window = masks.sliding_window(L, S, left=1, alignment="lower_right")
+    assert_mask(figure, scores, mask & window)
+    corner.select_option("")
+    slide(figure.get_by_role("slider", name="and after"), 2)
+    window = masks.sliding_window(L, S, left=1, right=2)
+    assert_mask(figure, scores, window & masks.padding([4], S)[0, 0])
+    figure.get_by_role("button", name="Reset").click()
+    assert_mask(figure, scores, start)
+
+
+@needs_browser
+def test_a_mask_is_painted_by_keyboard(
+    figure_on: Opened, painter: tuple[Any, np.ndarray]
+) -> None:
+    scores, mask = painter
+    figure = figure_on(PAGE_OF["mask"])
+    keyboard = figure.page.keyboard
+    cell(figure, 0, 0).focus()
+    figure.get_by_role("button", name="Reset").focus()
+    keyboard.press("Tab")  # One stop leads in, arrows go on.
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Space"):
+        keyboard.press(key)
+    mask[2, 1] = True
+    assert_mask(figure, scores, mask)
+    for key in ("End", "ArrowRight", "ArrowUp", "Enter"):
+        keyboard.press(key)
+    mask[1, -1] = True
+    assert_mask(figure, scores, mask)
+    for key in ("Home", "ArrowLeft", "ArrowDown", "ArrowUp", "Space"):
+        keyboard.press(key)
+    mask[1, 0] = False
+    assert_mask(figure, scores, mask)
+    keyboard.press("Tab")
+    assert not figure.evaluate(
+        "() => document.activeElement.closest('.paint')"
     )
 
 
 @needs_browser
-def test_a_mask_is_painted_by_dragging_a_mouse(watch: Watch) -> None:  # noqa: F811
-    data = LIVE[PAGE_OF["mask"]][0]
-    tab = watch.open(PAGE_OF["mask"])
-    figure = figure_on(tab)
-    mask = start_mask(data)
+def test_a_mask_is_painted_by_dragging_a_mouse(
+    figure_on: Opened, painter: tuple[Any, np.ndarray]
+) -> None:
+    scores, mask = painter
+    figure = figure_on(PAGE_OF["mask"])
     cell(figure, 0, 3).hover()
-    tab.mouse.down()
+    figure.page.mouse.down()
     for i, j in ((0, 4), (1, 4), (1, 0)):
         cell(figure, i, j).hover()
-    tab.mouse.up()
-    mask[0, 3] = mask[0, 4] = mask[1, 4] = mask[1, 0] = True
+        mask[i, j] = True
+    figure.page.mouse.up()
+    mask[0, 3] = True
     for _ in range(2):  # Moving on without the button changes nothing.
-        assert_mask(figure, data["scores"], mask)
+        assert_mask(figure, scores, mask)
         cell(figure, 4, 6).hover()
     cell(figure, 4, 6).click()
     mask[4, 6] = True
-    assert_mask(figure, data["scores"], mask)
-
-
-@pytest.fixture
-def phone(
-    browser: Browser,  # noqa: F811
-    html: Path,
-) -> Iterator[Watch]:
-    """Return a fresh window of a phone, for fingers."""
-    context = browser.new_context(viewport=PHONE, has_touch=True)
-    yield Watch(context, html)
-    context.close()
+    assert_mask(figure, scores, mask)
 
 
 @needs_browser
-def test_a_mask_is_painted_by_a_finger(phone: Watch) -> None:
-    data = LIVE[PAGE_OF["mask"]][0]
-    figure = figure_on(phone.open(PAGE_OF["mask"]))
-    mask = start_mask(data)
+def test_a_mask_is_painted_by_a_finger(
+    touched_on: Opened, painter: tuple[Any, np.ndarray]
+) -> None:
+    scores, mask = painter
+    figure = touched_on(PAGE_OF["mask"])
     for i, j in ((2, 0), (4, 6), (2, 0)):
         cell(figure, i, j).tap()
         mask[i, j] = not mask[i, j]
-        assert_mask(figure, data["scores"], mask)
+        assert_mask(figure, scores, mask)
 
 
 @needs_browser
 def test_the_heads_axis_is_split_and_merged_as_the_package_does(
-    watch: Watch,  # noqa: F811
+    figure_on: Opened,
 ) -> None:
-    tab = watch.open(PAGE_OF["heads_axis"])
-    figure = figure_on(tab)
+    figure = figure_on(PAGE_OF["heads_axis"])
     split, merge = (
         figure.get_by_role("combobox", name=name)
         for name in ("split by", "merge by")
@@ -363,78 +397,63 @@ def test_the_heads_axis_is_split_and_merged_as_the_package_does(
         for right, back in ((1, 1), (1, 0), (0, 1), (0, 0)):
             split.select_option("right" if right else "wrong")
             merge.select_option("right" if back else "wrong")
-            heads = (
-                reference.split_heads(labels, H)
-                if right
-                else labels.reshape(H, L, d)
-            )
-            merged = (
-                reference.merge_heads(heads)
-                if back
-                else heads.reshape(L, H * d)
-            )
+            heads = reference.split_heads(labels, H)
+            if not right:
+                heads = labels.reshape(H, L, d)
+            merged = reference.merge_heads(heads)
+            if not back:
+                merged = heads.reshape(L, H * d)
             shown = figure.locator("td").all_text_contents()
-            expected = [*labels.flat, *heads.flat, *merged.flat]
-            assert shown == expected
+            assert shown == [*labels.flat, *heads.flat, *merged.flat]
             same = (heads == reference.split_heads(labels, H)).sum()
             restored = (merged == labels).all()
-            said = (
-                f"{same} {'is' if same == 1 else 'are'} in the right place"
+            end = "restores" if restored else "does not restore"
+            verb = "is" if same == 1 else "are"
+            said(
+                figure,
+                f"{same} {verb} in the right place in the heads, and the merge {end}",
             )
-            status = figure.get_by_role("status").filter(has_text=said)
-            status.filter(
-                has_text="merge restores" if restored else "does not restore"
-            ).wait_for()
 
 
 @needs_browser
 def test_a_number_of_the_projection_is_followed_by_pointer_and_by_keyboard(
-    watch: Watch,  # noqa: F811
+    figure_on: Opened,
 ) -> None:
-    tab = watch.open(PAGE_OF["heads_axis"])
-    figure = figure_on(tab)
+    figure = figure_on(PAGE_OF["heads_axis"])
     figure.locator("td", has_text="21").last.hover()
     assert figure.locator(".chosen").all_text_contents() == ["21"] * 3
     figure.get_by_role("button", name="00", exact=True).focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown"):
-        tab.keyboard.press(key)
+        figure.page.keyboard.press(key)
     assert figure.locator(".chosen").all_text_contents() == ["31"] * 3
-    said = "After the split it is component 1 of query 3 of head 0"
-    figure.get_by_role("status").filter(has_text=said).wait_for()
+    said(figure, "After the split it is component 1 of query 3 of head 0")
 
 
 @needs_browser
 def test_the_browser_of_heads_shows_the_stored_weights_of_the_query_chosen(
-    watch: Watch,  # noqa: F811
+    figure_on: Opened,
 ) -> None:
     data = LIVE[PAGE_OF["heads"]][0]
     weights, tokens = np.array(data["weights"]), data["tokens"]
-    tab = watch.open(PAGE_OF["heads"])
-    figure = figure_on(tab)
+    figure = figure_on(PAGE_OF["heads"])
 
     def assert_query(i: int) -> None:
-        for row, head in zip(
-            figure.locator("tbody tr:not(.marks)").all(),
-            weights,
-            strict=True,
-        ):
-            assert_shown(row.locator("td").all_text_contents(), head[i])
+        rows = figure.locator("tbody tr:not(.marks) td")
+        assert_shown(rows.all_text_contents(), weights[:, i])
         marks = figure.locator(".marks td").all_text_contents()
         for name, keys in data["places"].items():
-            assert [j for j, m in enumerate(marks) if name in m] == [
-                key for key in [keys[i]] if key is not None
-            ]
-        said = f"Query {i}, token {tokens[i]}."
-        status = figure.get_by_role("status").filter(has_text=said)
-        status.wait_for()
-        at = weights[-1, i].argmax()
-        where = "itself" if at == i else f"{tokens[at]} at {at}"
-        assert f"{weights[-1, i, at]:.3f} on {where}." in status.inner_text()
+            marked = [j for j, mark in enumerate(marks) if name in mark]
+            assert marked == [key for key in [keys[i]] if key is not None]
+        words = said(figure, f"Query {i}, token {tokens[i]}.")
+        for name, head in zip(data["names"], weights[:, i], strict=True):
+            at = head.argmax()
+            where = "itself" if at == i else f"{tokens[at]} at {at}"
+            assert f"{name}: {head[at]:.3f} on {where}" in words
 
     start = data["start"]
     assert_query(start)
     figure.get_by_role("radio", name=f"query {start},").focus()
-    tab.keyboard.press("ArrowRight")
+    figure.page.keyboard.press("ArrowRight")
     assert_query(start + 1)
     figure.locator("label").nth(3).hover()
     assert_query(3)
@@ -443,47 +462,44 @@ def test_the_browser_of_heads_shows_the_stored_weights_of_the_query_chosen(
 
 
 @needs_browser
-def test_the_browser_of_heads_follows_a_finger(phone: Watch) -> None:
-    figure = figure_on(phone.open(PAGE_OF["heads"]))
+def test_the_browser_of_heads_follows_a_finger(touched_on: Opened) -> None:
+    figure = touched_on(PAGE_OF["heads"])
     figure.locator("label").nth(2).tap()
-    figure.get_by_role("status").filter(has_text="Query 2,").wait_for()
+    said(figure, "Query 2,")
 
 
 @needs_browser
 @pytest.mark.parametrize("page", LIVE)
 def test_print_shows_the_still_picture_and_the_screen_the_live_figure(
-    watch: Watch,  # noqa: F811
-    page: str,
+    figure_on: Opened, page: str
 ) -> None:
-    tab = watch.open(page)
-    figure = figure_on(tab)
+    figure = figure_on(page)
     still, drawn = figure.locator("> img"), figure.locator("> .live")
     assert (still.is_visible(), drawn.is_visible()) == (False, True)
-    tab.emulate_media(media="print")
+    figure.page.emulate_media(media="print")
     assert (still.is_visible(), drawn.is_visible()) == (True, False)
-    tab.wait_for_function(
+    figure.page.wait_for_function(
         "document.querySelector('attention-live > img').naturalWidth > 0"
     )
+    figure.page.emulate_media(media="screen")
 
 
 @needs_browser
-@pytest.mark.parametrize("page", LIVE)
 def test_without_javascript_the_still_picture_is_shown(
-    browser: Browser,  # noqa: F811
-    html: Path,
-    page: str,
+    browser: Browser, html: Path
 ) -> None:
-    context = browser.new_context(
-        viewport=DESKTOP, java_script_enabled=False
-    )
-    tab = Watch(context, html).open(page)
-    shown = tab.locator("attention-live > img").is_visible()
+    context = browser.new_context(java_script_enabled=False)
+    watch = Watch(context, html)
+    shown = {
+        page: watch.open(page).locator("attention-live > img").is_visible()
+        for page in LIVE
+    }
     context.close()
-    assert shown
+    assert shown == dict.fromkeys(LIVE, True)
 
 
-# How much each text of a live figure stands out from what is behind it, and what sticks out of a
-# figure or is too small for a finger.
+# Text and marks that do not stand out from what is behind them, what sticks out of the figure, what
+# is too small for a finger, what moves by itself.
 FAULTS = """(figure) => {
   const parse = (css) => css.match(/[\\d.]+/g).map(Number);
   const light = (rgb) => rgb.slice(0, 3).map((v) => v / 255)
@@ -499,31 +515,27 @@ FAULTS = """(figure) => {
     return over.reduce((under, [r, g, b, alpha]) =>
       [r, g, b].map((v, i) => v * alpha + under[i] * (1 - alpha)), [255, 255, 255]);
   };
-  const contrast = (ink, paper) => {
-    const [a, b] = [light(ink), light(paper)];
+  const contrast = (ink, tag) => {
+    const [a, b] = [light(parse(ink)), light(behind(tag))];
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   };
   const said = [], box = figure.getBoundingClientRect();
-  const note = (what, tag, value) => said.push([what, tag.outerHTML.slice(0, 90), value]);
   for (const tag of figure.querySelectorAll(".live *")) {
     const style = getComputedStyle(tag);
     const { left, right, width, height } = tag.getBoundingClientRect();
-    if (!width || !height || tag.closest("svg, option, .sr")) continue;
+    if (!width || !height || tag.closest("option, .sr")) continue;
+    const note = (what, value) => said.push([what, tag.outerHTML.slice(0, 90), value]);
     const words = [...tag.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (words) {
-      const value = contrast(parse(style.color), behind(tag));
-      if (value < 4.5) note("faint", tag, value);
-      if (parseFloat(style.fontSize) < 11.5) note("small text", tag, style.fontSize);
-    }
-    if (tag.matches(".plus > i, .bar > i, .tokens td > i")) {
-      const value = contrast(parse(style.backgroundColor), behind(tag.parentElement));
-      if (value < 3) note("faint mark", tag, value);
-    }
-    if (tag.matches(".minus > i") && contrast(parse(style.borderTopColor), behind(tag)) < 3)
-      note("faint mark", tag, style.borderTopColor);
-    if (right > box.right + 1 || left < box.left - 1) note("sticks out", tag, right);
+    if (words && contrast(style.color, tag) < 4.5) note("faint text", style.color);
+    if (words && parseFloat(style.fontSize) < 11.5) note("small text", style.fontSize);
+    const filled = tag.matches(".plus > i, .bar > i, .tokens td > i");
+    if (filled && contrast(style.backgroundColor, tag.parentElement) < 3) note("faint mark", "");
+    if (tag.matches(".minus > i") && contrast(style.boxShadow, tag) < 3) note("faint mark", "");
+    if (right > box.right + 1 || left < box.left - 1) note("sticks out", right);
     const hit = tag.matches("button, input[type=range], select, .tokens label");
-    if (hit && (width < 24 || height < 24)) note("too small", tag, [width, height]);
+    if (hit && (width < 24 || height < 24)) note("too small", [width, height]);
+    if (style.animationName !== "none" || parseFloat(style.transitionDuration) > 0)
+      note("moves", style.transitionProperty);
   }
   return said;
 }"""
@@ -531,49 +543,54 @@ FAULTS = """(figure) => {
 
 @needs_browser
 @pytest.mark.parametrize("page", LIVE)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_a_live_figure_is_legible_fits_and_can_be_hit(
-    browser: Browser,  # noqa: F811
-    html: Path,
-    page: str,
-    scheme: str,
-    size: str,
+def test_a_live_figure_is_legible_fits_stands_still_and_can_be_hit(
+    browser: Browser, html: Path, page: str
 ) -> None:
-    viewport = DESKTOP if size == "desktop" else PHONE
-    context = browser.new_context(viewport=viewport, color_scheme=scheme)
+    context = browser.new_context(viewport=DESKTOP)
     tab = Watch(context, html).open(page)
-    faults = figure_on(tab).evaluate(FAULTS)
-    theme = tab.locator("html").get_attribute("data-theme")
+    figure = tab.locator("attention-live[live]")
+    found = {}
+    for name, viewport in (("desktop", DESKTOP), ("phone", PHONE)):
+        tab.set_viewport_size(viewport)
+        for scheme in ("light", "dark"):
+            tab.emulate_media(color_scheme=scheme)
+            tab.wait_for_function(
+                f"document.documentElement.dataset.theme === '{scheme}'"
+            )
+            found[name, scheme] = figure.evaluate(FAULTS)
     context.close()
-    assert theme == scheme
-    assert faults == []
+    assert {where: faults for where, faults in found.items() if faults} == {}
 
 
 @needs_browser
-@pytest.mark.parametrize("page", LIVE)
-def test_nothing_moves_by_itself(watch: Watch, page: str) -> None:  # noqa: F811
-    tab = watch.open(page)
-    figure_on(tab)
-    moving = tab.evaluate(
-        "[...document.querySelectorAll('.live *')].filter((tag) => {"
-        " const style = getComputedStyle(tag);"
-        " return style.animationName !== 'none' || parseFloat(style.transitionDuration) > 0;"
-        "}).map((tag) => tag.outerHTML.slice(0, 80))"
-    )
-    assert moving == []
+def test_a_figure_is_drawn_outside_the_book_from_its_own_html(
+    browser: Browser, tmp_path: Path
+) -> None:
+    pictures = [
+        live.weights([0.0, 1.0], keys=["</script>", "b"]),
+        live.mask(np.zeros((2, 3))),
+        live.heads_axis(4, 2, 3),
+        live.heads(np.eye(2), "ab"),
+    ]
+    page = tmp_path / "page.html"
+    page.write_text("".join(each.html() for each in pictures), "utf-8")
+    context = browser.new_context()
+    watch = Watch(context, tmp_path)
+    figures = watch.open("page").locator("attention-live[live]")
+    texts = figures.get_by_role("status").all_inner_texts()
+    context.close()
+    assert len(texts) == len(pictures)
+    assert "the largest weight is 0.731, of b" in texts[0]
+    assert watch.complaints == []
 
 
 @needs_browser
 @pytest.mark.parametrize("page", LIVE)
 def test_every_control_has_a_name_and_what_is_seen_is_said(
-    watch: Watch,  # noqa: F811
-    page: str,
+    figure_on: Opened, page: str
 ) -> None:
-    tab = watch.open(page)
-    figure = figure_on(tab)
-    tree = figure.aria_snapshot()
+    figure = figure_on(page)
     roles = r"(slider|combobox|button|radio|img|region|table)"
-    unnamed = re.findall(rf"^\s*- {roles}:?$", tree, re.MULTILINE)
-    assert unnamed == []
+    tree = figure.aria_snapshot()
+    assert re.findall(rf"^\s*- {roles}:?$", tree, re.MULTILINE) == []
     assert len(figure.get_by_role("status").inner_text()) > 40
