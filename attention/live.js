@@ -89,7 +89,7 @@
     return { input, node: h("label", { class: "control" }, h("span", null, name, " ", shown), input) };
   }
 
-  /** Native radio buttons or a list to choose from, in a group with a name. */
+  /** A list to choose from, with its name. */
   function choice(name, options, chosen) {
     const select = h("select", null, Object.entries(options).map(([value, words]) =>
       h("option", { value, selected: value === chosen && "" }, words)));
@@ -147,7 +147,8 @@
     enter(table.querySelector("button"));
   }
 
-  const head = (cells) => h("thead", null, h("tr", null, cells.map((cell) => h("th", { scope: "col" }, cell))));
+  const head = (cells) => h("thead", null, h("tr", null, cells.map((cell) =>
+    cell === "" ? h("td") : h("th", { scope: "col" }, cell))));
 
   // ------------------------------------------------------------------ from scores to weights
   function weightsFigure(data) {
@@ -243,7 +244,7 @@
       buttons[i].map((button) => h("td", null, button)), sums[i]));
     const table = h("table", { class: "paint" },
       h("caption", null, "weights: queries down, keys across; paint on it"),
-      head(["", ...range(S), "sum"]), h("tbody", null, bodies));
+      head(["query", ...range(S), "sum"]), h("tbody", null, bodies));
     const ours = bits("this book, F.scaled_dot_product_attention: True = may attend", L, S);
     const theirs = bits("nn.MultiheadAttention: True = may not attend", L, S);
     const says = speaker();
@@ -403,7 +404,7 @@
     const table = h("table", { class: "tokens" },
       h("caption", null, "choose a query among the tokens; a row for each head, a square for each weight"),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "head"), labels)),
-      h("tbody", null, h("tr", { class: "marks" }, h("th", { scope: "row" }, ""), marks),
+      h("tbody", null, h("tr", { class: "marks" }, h("th", { scope: "row" }, "place"), marks),
         names.map((name, n) => h("tr", null, h("th", { scope: "row" }, name), cells[n]))));
     const says = speaker();
 
@@ -519,7 +520,7 @@ attention-live { display: block; }
 .live .tokens label { display: grid; margin: 0; cursor: pointer; }
 .live .tokens [type="radio"] { display: block; margin: 0.15rem auto; width: 1.1rem; height: 1.1rem; accent-color: var(--a); }
 .live .tokens .chosen { font-weight: bold; outline: 2px solid var(--a); outline-offset: -2px; }
-.live .marks td { height: 5rem; vertical-align: bottom; }
+.live .marks td { height: 5.2rem; vertical-align: bottom; }
 .live .marks span { writing-mode: vertical-rl; font-size: 0.75rem; white-space: nowrap; }
 .live .tokens td { height: 1.7rem; border: 1px solid var(--line); }
 .live .tokens .marks td { border: 0; }
@@ -532,7 +533,11 @@ attention-live { display: block; }
   customElements.define("attention-live", class extends HTMLElement {
     connectedCallback() {
       const source = this.querySelector("script[type='application/json']");
-      if (!source || this.hasAttribute("live")) return;
+      if (this.hasAttribute("live")) return;
+      if (!source) { // A parser announces the element before it has read what is inside.
+        document.addEventListener("DOMContentLoaded", () => this.connectedCallback(), { once: true });
+        return;
+      }
       if (!document.getElementById("attention-live-style")) {
         document.head.append(h("style", { id: "attention-live-style" }, STYLE));
       }
