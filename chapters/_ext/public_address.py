@@ -102,6 +102,7 @@ def lead_to_editions(
                 button["url"] = context["pathto"](
                     f"{FOLDER}/{name}.ipynb", 1
                 )
+                button["text"] = "Notebook (.ipynb)"
                 button["tooltip"] = "Download the notebook, to run it"
         wheel = wheel_name(Path(app.srcdir))
         if group["label"] == "download-buttons" and wheel:
@@ -109,7 +110,7 @@ def lead_to_editions(
                 {
                     "type": "link",
                     "url": context["pathto"](f"{FOLDER}/{wheel}", 1),
-                    "text": ".whl",
+                    "text": "Its package (.whl)",
                     "tooltip": "Download the package that the notebook needs",
                     "icon": "fas fa-file",
                     "label": "download-package-button",
