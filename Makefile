@@ -1,7 +1,7 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets variants versions dist serve run checkpoints format lock clean
+.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets audit variants versions dist serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
@@ -39,6 +39,9 @@ bench: setup  ## time the package beside what a user would pick instead (WRITE=1
 
 budgets: setup  ## time the build and the notebooks in a fresh clone, weigh the pages (WRITE=1 stores)
 	@$(py) tools/budgets.py $(if $(WRITE),--write)
+
+audit: book  ## measure speed and accessibility of every page with Lighthouse (RUNS=5 PAGE=… WRITE=1)
+	@$(py) tools/audit.py --runs $(or $(RUNS),5) $(if $(PAGE),--page "$(PAGE)") $(if $(WRITE),--write)
 
 variants: setup  ## rerun the notebooks with other threads, vector units and kernels, and byte for byte
 	@sh tools/variants.sh

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"
 # Sphinx does not notice when these change, and would keep pages made with the old ones.
@@ -20,6 +22,15 @@ WHOLE_BOOK = [
 ]
 # The public address, of which chapters/_ext/public_address.py knows more.
 ADDRESS = ["BOOK_URL", "BOOK_REPOSITORY"]
+
+
+def toc_pages() -> list[str]:
+    """Return the pages that _toc.yml names, in order, without their suffixes."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    parts = [
+        entry["file"] for part in toc["parts"] for entry in part["chapters"]
+    ]
+    return [toc["root"], *parts]
 
 
 def fingerprint() -> str:

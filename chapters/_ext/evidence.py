@@ -209,6 +209,37 @@ def pages(sources: Sources) -> Table:
     return ["page", "kB"], rows
 
 
+def lighthouse(sources: Sources) -> Table:
+    """One row for each page: its weight, and Lighthouse's medians on a phone and a desktop."""
+    rows = []
+    for page, each in sources.stored("lighthouse")["pages"].items():
+        phone, desktop = each["mobile"], each["desktop"]
+        others = [
+            form[name]
+            for form in (phone, desktop)
+            for name in ("accessibility", "best-practices", "seo")
+        ]
+        rows.append(
+            [
+                page.rpartition("/")[2],
+                f"{each['kilobytes']:.0f}",
+                f"{phone['largest paint, ms'] / 1000:.1f}",
+                str(phone["performance"]),
+                str(desktop["performance"]),
+                str(min(others)),
+            ]
+        )
+    head = [
+        "page",
+        "kB before pictures",
+        "phone: seconds to largest paint",
+        "phone: speed",
+        "desktop: speed",
+        "accessibility, practice, search: least",
+    ]
+    return head, rows
+
+
 TABLES: dict[str, Callable[[Sources], Table]] = {
     table.__name__: table
     for table in (
@@ -223,6 +254,7 @@ TABLES: dict[str, Callable[[Sources], Table]] = {
         budgets,
         notebooks,
         pages,
+        lighthouse,
     )
 }
 

@@ -241,7 +241,23 @@ def lean(markup: str) -> str:
     markup = markup.replace(' focusable="false"', "").replace(
         ' unselectable="on"', ""
     )
-    return markup.replace("xlink:href", "href")
+    markup = markup.replace(' class="MathJax" jax="SVG"', "").replace(
+        "></use>", "/>"
+    )
+    return without_bare_groups(markup.replace("xlink:href", "href"))
+
+
+def without_bare_groups(markup: str) -> str:
+    """Drop the groups of a drawing that say nothing, and leave what they hold."""
+    kept: list[bool] = []
+
+    def judge(match: re.Match[str]) -> str:
+        if match[0] == "</g>":
+            return "</g>" if kept.pop() else ""
+        kept.append(match[0] != "<g>")
+        return match[0] if kept[-1] else ""
+
+    return re.sub(r"</?g\b[^>]*>", judge, markup)
 
 
 def render_all(app: Sphinx, env: BuildEnvironment) -> None:

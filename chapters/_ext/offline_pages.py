@@ -12,20 +12,28 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import page_assets
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.builders import Builder
 from sphinx.jinja2glue import BuiltinTemplateLoader
 from sphinx.theming import Theme
 
-# Browsers let no page read another over file://: search shows no excerpts there.
-SEARCH_OVER_FILE = (
-    '<script>if (location.protocol === "file:")'
-    " DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;</script>\n"
-)
+# Sets what the theme's colours hang on before the first paint; the theme's own words for it leave
+# a page without colours until all scripts have run.
+THEME = """<script>
+    (() => {
+      const root = document.documentElement.dataset;
+      try { root.mode = localStorage.getItem("mode") || "auto"; } catch { root.mode = "auto"; }
+      const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+      root.theme = root.mode === "auto" ? (dark ? "dark" : "light") : root.mode;
+    })();
+  </script>"""
 REPLACED = [
-    # The theme's style sheet brings the icons; this holds all of Font Awesome again.
-    (re.compile(r"\s*<script[^>]*fontawesome\.js[^>]*></script>"), ""),
+    (re.compile(r'(<html\b[^>]*) data-theme="auto"'), r'\1 data-theme="light"'),
+    (re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL), THEME),
+    # Says where a page lies to a switch of versions, which this book has not.
+    (re.compile(r"\s*<script>DOCUMENTATION_OPTIONS\.pagename[^<]*</script>"), ""),
     # A second title and contents for print, the title without its formulas.
     (
         re.compile(
@@ -36,9 +44,7 @@ REPLACED = [
     ),
     # sphinx-proof gives the same to every proof of a page.
     (re.compile(r' id="proof(?:-content)?"'), ""),
-    (re.compile(r"(?=<script[^>]*searchtools\.js)"), SEARCH_OVER_FILE),
 ]
-UNUSED_FILES = ["scripts/fontawesome.js", "scripts/fontawesome.js.map"]
 DESCRIPTION_LENGTH = 155
 
 
@@ -65,8 +71,11 @@ class PageBridge(BuiltinTemplateLoader):
         for pattern, text in REPLACED:
             page = pattern.sub(text, page)
         page = re.sub(r"<img\b[^>]*>", self.sized, page)
-        sheet = self.builder.app.maths.sheet(page)  # type: ignore[attr-defined]
-        return page.replace("</body>", sheet + "\n</body>")
+        app = self.builder.app
+        # Glyphs come before the formulas that use them, which are then there when first painted.
+        sheet = app.maths.sheet(page)  # type: ignore[attr-defined]
+        page = re.sub(r"<body\b[^>]*>", lambda m: m[0] + sheet, page, count=1)
+        return page_assets.link(app, page)
 
     def sized(self, match: re.Match[str]) -> str:
         """Give an image that the build copied its size, and let it load when it is needed."""
@@ -130,13 +139,6 @@ def describe(
     context["metatags"] = metatags + tag
 
 
-def tidy(app: Sphinx, exception: Exception | None) -> None:
-    """Remove from the built book the files that no page loads."""
-    if exception is None and app.builder.format == "html":
-        for name in UNUSED_FILES:
-            Path(app.outdir, "_static", name).unlink(missing_ok=True)
-
-
 def forget_failed(app: Sphinx, exception: Exception | None) -> None:
     """Let a build that warned be done anew, or the next one would skip what it warned of."""
     if exception or app._warncount:
@@ -148,6 +150,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # Jupyter Book sets it for an extension that is left out here.
     app.add_config_value("comments_config", {}, "html")
     app.connect("html-page-context", describe)
-    app.connect("build-finished", tidy)
     app.connect("build-finished", forget_failed)
     return {"version": "1", "parallel_read_safe": True}

@@ -8,20 +8,23 @@ import sys
 from pathlib import Path
 
 import yaml
+from build import toc_pages
+
+__all__ = [
+    "BUILT",
+    "HTML",
+    "ROOT",
+    "build",
+    "build_if_stale",
+    "chapter_pages",
+    "is_stale",
+    "toc_pages",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 HTML = ROOT / "_build" / "html"
 # Written by tools/build.py when a build has succeeded.
 BUILT = ROOT / "_build" / "fingerprint"
-
-
-def toc_pages() -> list[str]:
-    """Return the pages that _toc.yml names, in order, without their suffixes."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    parts = [
-        entry["file"] for part in toc["parts"] for entry in part["chapters"]
-    ]
-    return [toc["root"], *parts]
 
 
 def chapter_pages() -> list[str]:

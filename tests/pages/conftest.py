@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from built_book import HTML, ROOT, build_if_stale
+from playwright.sync_api import Browser, sync_playwright
+from windows import BROWSER, DESKTOP, FLAGS, Watch
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +54,22 @@ def small_book(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "chapters" / "page.md").write_text("# Page\n")
     yield tmp_path
     shutil.rmtree(tmp_path / "_build", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start the system's browser once."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=BROWSER, args=FLAGS
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watch(browser: Browser, html: Path) -> Iterator[Watch]:
+    """Return a fresh desktop window."""
+    context = browser.new_context(viewport=DESKTOP, color_scheme="light")
+    yield Watch(context, html)
+    context.close()

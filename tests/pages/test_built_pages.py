@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -363,3 +364,25 @@ def test_works_cited_can_be_found(soup: Reader) -> None:
     assert [
         text(e) for e in entries if not e.select("a[href^='https://']")
     ] == []
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_headings_begin_with_the_title_and_skip_no_level(
+    soup: Reader, page: str
+) -> None:
+    levels = [
+        int(tag["aria-level"] if tag.name == "p" else tag.name[1])
+        for tag in soup(page).select(
+            "h1, h2, h3, h4, h5, h6, [role=heading]"
+        )
+    ]
+    assert levels[0] == 1
+    assert [(a, b) for a, b in pairwise(levels) if b > a + 1] == []
+
+
+@pytest.mark.parametrize("page", toc_pages())
+def test_tables_say_what_their_headers_head(soup: Reader, page: str) -> None:
+    for table in article(soup(page)).select("table"):
+        heads = table.select("th")
+        assert heads, f"{page}: a table without headers"
+        assert all(th.get("scope") in {"col", "row"} for th in heads), table

@@ -1,9 +1,9 @@
-"""The pages in a browser, opened as files, with the network refused."""
+"""The pages in a browser, opened as files or served, with every other host refused."""
 
 from __future__ import annotations
 
 import re
-import shutil
+import threading
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -11,73 +11,24 @@ from urllib.parse import urlencode
 
 import pytest
 from built_book import toc_pages
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    Page,
-    Request,
-    Route,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, Page
 from pypdf import PdfReader
+from serve import Quiet, server
+from windows import COLOURS, DESKTOP, PHONE, UNFOLD, Watch, needs_browser
 
-BROWSER = next(
-    filter(
-        None,
-        map(
-            shutil.which,
-            ["chromium", "chromium-browser", "google-chrome", "chrome"],
-        ),
-    ),
-    None,
-)
-pytestmark = pytest.mark.skipif(
-    BROWSER is None,
-    reason="no Chromium or Chrome found, so the pages are not tested in a browser; "
-    "get one with `apt-get install chromium`",
-)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-DESKTOP, PHONE = (
-    {"width": 1280, "height": 900},
-    {"width": 390, "height": 844},
-)
+pytestmark = needs_browser
 
 # Every formula that is on the page and not folded away: its size, and how far its ink stands out
 # from what is behind it (WCAG's contrast ratio).
-FORMULAS = """() => {
-  const parse = (css) => css.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255)
-    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (tag) => {
-    for (; tag; tag = tag.parentElement) {
-      const color = parse(getComputedStyle(tag).backgroundColor);
-      if (color.length === 3 || color[3] > 0.5) return color;
-    }
-    return [255, 255, 255];
-  };
+FORMULAS = "() => {" + COLOURS + """
   return [...document.querySelectorAll("article mjx-container > svg")].map((svg) => {
     const box = svg.getBoundingClientRect();
-    const ink = light(parse(getComputedStyle(svg.querySelector("g")).fill));
-    const paper = light(behind(svg.parentElement));
     return {
       text: svg.nextElementSibling.textContent, width: box.width, height: box.height,
-      contrast: (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05),
+      contrast: contrast(
+        getComputedStyle(svg.querySelector("g")).fill, behind(svg.parentElement)),
     };
   });
-}"""
-UNFOLD = """() => {
-  document.querySelectorAll("details").forEach((tag) => { tag.open = true; });
-  for (const tag of document.querySelectorAll(".toggle-hidden")) {
-    tag.classList.remove("toggle-hidden");
-  }
 }"""
 # Of each arrow: whether it starts at the lower edge of a box and ends at the upper edge of one.
 ARROWS = """() => {
@@ -94,71 +45,6 @@ ARROWS = """() => {
     };
   });
 }"""
-
-
-class Watch:
-    """Opens pages; records what they ask of other hosts and what they complain of."""
-
-    def __init__(self, context: BrowserContext, html: Path) -> None:
-        self.html = html
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        context.route(
-            re.compile(r"^(?!file:|data:|blob:|about:)"), self.refuse
-        )
-        self.page: Page = context.new_page()
-        self.page.on("console", self.hear)
-        self.page.on(
-            "pageerror", lambda error: self.complaints.append(str(error))
-        )
-        self.page.on("requestfailed", self.miss)
-
-    def refuse(self, route: Route) -> None:
-        """Let no request leave the machine."""
-        self.requests.append(route.request.url)
-        route.abort()
-
-    def miss(self, request: Request) -> None:
-        """Note what could not be loaded, unless leaving the page cut it short."""
-        if request.failure != "net::ERR_ABORTED":
-            self.complaints.append(f"{request.failure}: {request.url}")
-
-    def hear(self, message: object) -> None:
-        """Note errors and warnings of the console."""
-        kind, words = message.type, message.text  # type: ignore[attr-defined]
-        if kind in {"error", "warning"}:
-            self.complaints.append(words)
-
-    def open(self, page: str) -> Page:
-        """Open a page of the book."""
-        self.page.goto(
-            (self.html / f"{page}.html").as_uri(), wait_until="load"
-        )
-        return self.page
-
-    @property
-    def theme(self) -> str | None:
-        """Return the theme that the page shows."""
-        return self.page.locator("html").get_attribute("data-theme")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Start the system's browser once."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=BROWSER, args=FLAGS
-        )
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def watch(browser: Browser, html: Path) -> Iterator[Watch]:
-    """Return a fresh desktop window."""
-    context = browser.new_context(viewport=DESKTOP, color_scheme="light")
-    yield Watch(context, html)
-    context.close()
 
 
 @pytest.mark.parametrize(
@@ -360,3 +246,125 @@ def test_the_page_for_dead_links_works_at_any_depth(watch: Watch) -> None:
     watch.page.goto(served)
     assert watch.page.locator("input[name=q]").input_value() == "soft max"
     assert watch.requests == []
+
+
+@pytest.fixture
+def site(html: Path) -> Iterator[str]:
+    """Serve the book on this machine; return its address."""
+    book = server(0, html, Quiet)
+    thread = threading.Thread(target=book.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{book.server_port}"
+    book.shutdown()
+    thread.join()
+    book.server_close()
+
+
+@pytest.fixture
+def visitor(browser: Browser, site: str) -> Iterator[Page]:
+    """Return a window that reaches the served book, and no other host."""
+    context = browser.new_context(
+        viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"]
+    )
+    context.route(
+        re.compile(rf"^(?!{re.escape(site)}/|data:)"),
+        lambda route: route.abort(),
+    )
+    yield context.new_page()
+    context.close()
+
+
+def test_a_served_search_shows_where_the_words_stand(
+    visitor: Page, site: str
+) -> None:
+    visitor.goto(f"{site}/search.html?q=softmax")
+    excerpt = visitor.locator("#search-results li p.context").first
+    excerpt.wait_for(timeout=10_000)
+    assert "softmax" in excerpt.inner_text().lower()
+
+
+def test_what_is_copied_is_the_code_of_the_cell(
+    visitor: Page, site: str
+) -> None:
+    visitor.goto(f"{site}/chapters/softmax.html")
+    cell = visitor.locator("div.cell_input:visible").first
+    code = cell.locator("pre").inner_text()
+    cell.hover()
+    cell.locator("button.copybtn").click()
+    copied = visitor.evaluate("navigator.clipboard.readText()")
+    assert copied.strip() == code.strip()
+
+
+def test_the_chosen_theme_is_there_on_the_next_page_before_any_script_file(
+    visitor: Page, site: str
+) -> None:
+    visitor.emulate_media(color_scheme="light")
+    visitor.goto(f"{site}/chapters/intro.html")
+    while visitor.evaluate("localStorage.getItem('mode')") != "dark":
+        visitor.locator("button.theme-switch-button:visible").first.click()
+    visitor.route("**/*.js*", lambda route: route.abort())
+    visitor.goto(f"{site}/chapters/softmax.html")
+    assert visitor.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_hidden_code_opens_by_keyboard(watch: Watch) -> None:
+    tab = watch.open("chapters/softmax")
+    fold = tab.locator("article details").first
+    assert not fold.locator("pre").first.is_visible()
+    fold.locator("summary").focus()
+    tab.keyboard.press("Enter")
+    assert fold.locator("pre").first.is_visible()
+
+
+@pytest.mark.parametrize("page", ["chapters/softmax", "chapters/notation"])
+def test_a_page_without_scripts_shows_text_formulas_and_colours(
+    browser: Browser, html: Path, page: str
+) -> None:
+    context = browser.new_context(viewport=DESKTOP, java_script_enabled=False)
+    tab = Watch(context, html).open(page)
+    formula = tab.locator("article mjx-container > svg:visible").first
+    box = formula.bounding_box()
+    assert box and box["width"] > 2
+    ink = formula.evaluate("tag => getComputedStyle(tag).color")
+    assert ink != "rgb(0, 0, 0)"
+    context.close()
+
+
+def test_a_printed_page_is_its_article_on_white(
+    browser: Browser, html: Path
+) -> None:
+    context = browser.new_context(viewport=DESKTOP, color_scheme="dark")
+    tab = Watch(context, html).open("chapters/softmax")
+    tab.emulate_media(media="print", color_scheme="dark")
+    for menu in (
+        ".bd-sidebar-primary",
+        ".bd-sidebar-secondary",
+        ".bd-header-article",
+        ".prev-next-footer",
+        "button.copybtn",
+    ):
+        assert not tab.locator(menu).first.is_visible(), menu
+    assert tab.locator("article h1").is_visible()
+    for tag in ("body", "article", "article pre", "article .admonition"):
+        paper, ink = tab.locator(tag).first.evaluate(
+            "(tag) => {" + COLOURS + "const ink = getComputedStyle(tag).color;"
+            "return [behind(tag), ink].map((css) => light(parse(css))); }"
+        )
+        assert paper > 0.85 and ink < 0.1, tag
+    # Nothing is cut off at the edge of the paper.
+    tab.set_viewport_size({"width": 700, "height": 900})
+    wide = tab.evaluate(
+        """() => [...document.querySelectorAll("article pre, article .formula, article table")]
+          .filter((tag) => tag.scrollWidth > tag.clientWidth + 1)
+          .map((tag) => tag.textContent.slice(0, 60))"""
+    )
+    assert wide == []
+    context.close()
+
+
+def test_pictures_are_loaded_for_print(watch: Watch) -> None:
+    tab = watch.open("chapters/softmax")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    tab.wait_for_function(
+        "[...document.querySelectorAll('article img')].every((t) => t.naturalWidth)"
+    )

@@ -1,0 +1,194 @@
+// What the pages do: colours, search, menus, the place in the contents, paper.
+//
+// The theme brings a script and all of Bootstrap for this. Both measure the whole page when it
+// opens, which takes a phone seconds where there are hundreds of formulas. Nothing here reads a
+// size before the reader is near it.
+
+(() => {
+  const root = document.documentElement.dataset;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const remember = (name, value) => {
+    try {
+      localStorage.setItem(name, value);
+    } catch {
+      // A browser may refuse to remember; the page then follows the system.
+    }
+  };
+
+  // Colours: as the system has them, or as chosen.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const paint = () => {
+    root.theme = root.mode === "auto" ? (dark.matches ? "dark" : "light") : root.mode;
+  };
+  dark.addEventListener("change", paint);
+  for (const button of all(".theme-switch-button")) {
+    const name = () => {
+      const label = `Colours: ${root.mode === "auto" ? "as the system" : root.mode}`;
+      button.title = label;
+      button.setAttribute("aria-label", label);
+    };
+    button.addEventListener("click", () => {
+      const modes = dark.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+      root.mode = modes[(modes.indexOf(root.mode) + 1) % modes.length];
+      remember("mode", root.mode);
+      paint();
+      name();
+    });
+    name();
+  }
+
+  // A dialog closes with Escape, by itself, and with a click beside it.
+  const closeBeside = (dialog) =>
+    dialog.addEventListener("click", (event) => {
+      const box = dialog.getBoundingClientRect();
+      const inside =
+        box.left <= event.clientX && event.clientX <= box.right &&
+        box.top <= event.clientY && event.clientY <= box.bottom;
+      if (event.target === dialog && !inside) dialog.close();
+    });
+
+  // Search: a field on its own page, elsewhere a dialog.
+  const dialog = document.getElementById("pst-search-dialog");
+  const field = document.querySelector(":not(#pst-search-dialog) > form.bd-search input");
+  const search = () => {
+    if (field) field.select();
+    else if (dialog.open) dialog.close();
+    else dialog.showModal();
+  };
+  closeBeside(dialog);
+  for (const button of all(".search-button__button")) button.addEventListener("click", search);
+  const mac = /Mac|iPhone|iPad/.test(navigator.platform);
+  if (mac) for (const key of all(".kbd-shortcut__modifier")) key.textContent = "⌘";
+  addEventListener("keydown", (event) => {
+    const wanted = mac ? event.metaKey && !event.ctrlKey : event.ctrlKey && !event.metaKey;
+    if (!wanted || event.shiftKey || event.altKey || event.key.toLowerCase() !== "k") return;
+    event.preventDefault();
+    search();
+  });
+
+  // The two side bars become dialogs where the window is too narrow to show them.
+  const move = (from, to) => {
+    to.append(...from.childNodes);
+    to.classList.add(...from.classList);
+    from.removeAttribute("class");
+  };
+  for (const which of ["primary", "secondary"]) {
+    const bar = document.getElementById(`pst-${which}-sidebar`);
+    const modal = document.getElementById(`pst-${which}-sidebar-modal`);
+    const button = document.querySelector(`.${which}-toggle`);
+    if (!bar || !modal || !button) continue;
+    closeBeside(modal);
+    modal.addEventListener("close", () => move(modal, bar));
+    button.addEventListener("click", () => {
+      move(bar, modal);
+      modal.showModal();
+    });
+    // A link to another place of this page leads there, past the dialog.
+    modal.addEventListener("click", ({ target }) => {
+      if (target.closest("a")) modal.close();
+    });
+  }
+
+  // The menu of downloads.
+  for (const button of all(".dropdown-toggle")) {
+    const menu = button.nextElementSibling;
+    const open = (shown) => {
+      for (const tag of [button, menu]) tag.classList.toggle("show", shown);
+      button.setAttribute("aria-expanded", shown);
+    };
+    button.addEventListener("click", () => open(!menu.classList.contains("show")));
+    button.parentElement.addEventListener("keydown", ({ key }) => {
+      if (key !== "Escape") return;
+      open(false);
+      button.focus();
+    });
+    button.parentElement.addEventListener("focusout", ({ relatedTarget }) => {
+      if (relatedTarget && !button.parentElement.contains(relatedTarget)) open(false);
+    });
+    addEventListener("click", ({ target }) => {
+      if (!button.parentElement.contains(target)) open(false);
+    });
+  }
+
+  // In the contents: this page, and on it the section that is being read.
+  const links = new Map(
+    all(".page-toc a[href^='#']").map((link) => [decodeURIComponent(link.hash.slice(1)), link]),
+  );
+  const onScreen = new Set();
+  const spy = new IntersectionObserver(
+    (changes) => {
+      for (const { target, isIntersecting } of changes)
+        onScreen[isIntersecting ? "add" : "delete"](target.id);
+      const current = [...links.keys()].findLast((id) => onScreen.has(id));
+      for (const [id, link] of links) {
+        link.classList.toggle("active", id === current);
+        if (id === current) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    },
+    { rootMargin: "-10% 0px -60%" },
+  );
+  for (const id of links.keys()) {
+    const section = document.getElementById(id);
+    if (section) spy.observe(section);
+  }
+  const here = document.querySelector(".bd-sidebar-primary a.current");
+  if (here) {
+    here.setAttribute("aria-current", "page");
+    const seen = new IntersectionObserver(([{ isIntersecting, boundingClientRect }]) => {
+      seen.disconnect();
+      const bar = here.closest(".bd-sidebar-primary");
+      if (!isIntersecting && bar) bar.scrollTop = boundingClientRect.top - bar.clientHeight / 3;
+    });
+    seen.observe(here);
+  }
+
+  // What is too wide for its place is a stop of the Tab key, so that the arrows can scroll it; what
+  // fits is none. Asked when the reader comes near, and again when the window changes.
+  const boxes = all("article :is(pre, .formula, .output, .pst-scrollable-table-container)");
+  const near = new IntersectionObserver(
+    (changes) => {
+      for (const { target, isIntersecting } of changes) {
+        if (!isIntersecting || target === document.activeElement) continue;
+        if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+        else target.removeAttribute("tabindex");
+      }
+    },
+    { rootMargin: "100%" },
+  );
+  const ask = () => {
+    near.disconnect();
+    for (const box of boxes) near.observe(box);
+  };
+  ask();
+  let later;
+  addEventListener("resize", () => {
+    clearTimeout(later);
+    later = setTimeout(ask, 200);
+  });
+
+  // Back to the top: offered to who turns round.
+  const top = document.getElementById("pst-back-to-top");
+  let last = 0;
+  addEventListener(
+    "scroll",
+    () => {
+      top.style.display = scrollY < last && scrollY > innerHeight ? "block" : "none";
+      last = scrollY;
+    },
+    { passive: true },
+  );
+  top.addEventListener("click", () => scrollTo({ top: 0 }));
+
+  // Paper is white, and pictures that wait to be scrolled to would be missing on it.
+  const print = () => {
+    root.theme = "light";
+    for (const image of all("img[loading=lazy]")) image.loading = "eager";
+  };
+  addEventListener("beforeprint", print);
+  addEventListener("afterprint", paint);
+  matchMedia("print").addEventListener("change", ({ matches }) => (matches ? print() : paint()));
+
+  // Browsers let no page read another over file://: search shows no excerpts there.
+  if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+})();
