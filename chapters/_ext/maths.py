@@ -22,6 +22,7 @@ from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.errors import SphinxError
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.math import get_node_equation_number
 from sphinx.util.nodes import get_node_line, get_node_source
 from sphinx.writers.html5 import HTML5Translator
@@ -30,6 +31,8 @@ HERE = Path(__file__).parent
 ENVIRONMENT = re.compile(
     r"\\begin\{(\w+\*?)\}(?:(?!\\begin\{).)*?\\end\{\1\}", re.DOTALL
 )
+OPENING = re.compile(r"[(\[“‘–-]+\Z")
+CLOSING = re.compile(r"\A[.,;:!?)\]”’–-]+")
 GLYPH = re.compile(r'href="#(MJX-[^"]+)"')
 
 
@@ -280,19 +283,55 @@ def render_all(app: Sphinx, env: BuildEnvironment) -> None:
         )
 
 
+class KeepPunctuation(SphinxPostTransform):
+    """Ties each inline formula to the punctuation that touches it, so that no line parts them.
+
+    A word joiner would be the sign for it, but browsers break a line around a drawing all the same.
+    """
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Wrap formula and punctuation in one element each."""
+        for math in list(self.document.findall(nodes.math)):
+            parent, at = math.parent, math.parent.index(math)
+            before = text_at(parent, at - 1)
+            after = text_at(parent, at + 1)
+            head, opening = split_at(OPENING, before)
+            tail, closing = split_at(CLOSING, after)
+            if not opening and not closing:
+                continue
+            tied = nodes.inline("", "", classes=["together"])
+            replaced: list[nodes.Node] = [tied]
+            if opening:
+                replaced.insert(0, nodes.Text(head))
+            if closing:
+                replaced.append(nodes.Text(tail))
+            parent[at - bool(opening) : at + 1 + bool(closing)] = replaced
+            tied += [nodes.Text(opening), math, nodes.Text(closing)]
+
+
+def text_at(parent: nodes.Element, at: int) -> str:
+    """Return the plain text at a place among an element's children, or nothing."""
+    found = parent[at] if 0 <= at < len(parent) else None
+    return str(found) if isinstance(found, nodes.Text) else ""
+
+
+def split_at(pattern: re.Pattern[str], text: str) -> tuple[str, str]:
+    """Return a text without the punctuation at its edge, and that punctuation."""
+    match = pattern.search(text)
+    if not match:
+        return text, ""
+    return text[: match.start()] + text[match.end() :], match[0]
+
+
 def visit_math(self: HTML5Translator, node: nodes.math) -> None:
-    """Write an inline formula, never parted from the punctuation that touches it."""
-    siblings = node.parent.children
-    at = siblings.index(node)
-    before = siblings[at - 1].astext()[-1:] if at else ""
-    after = siblings[at + 1].astext()[:1] if at + 1 < len(siblings) else ""
-    joiner = "\N{WORD JOINER}"
+    """Write an inline formula."""
     self.body += [
-        joiner if before and before in "([“‘-–" else "",
         self.starttag(node, "span", "", CLASS="math"),
         self.builder.app.maths.html(formula(node)),
         "</span>",
-        joiner if after and after in ".,;:!?)]”’-–" else "",
     ]
     raise nodes.SkipNode
 
@@ -338,6 +377,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("maths_macros", {}, "env", dict)
     app.add_config_value("maths_stamp", "", "env", str)
     app.add_env_collector(FormulaCollector)
+    app.add_post_transform(KeepPunctuation)
     app.connect("config-inited", stamp)
     app.connect("env-updated", render_all, priority=900)
     return {"version": "1", "env_version": 1, "parallel_read_safe": True}

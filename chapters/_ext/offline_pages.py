@@ -34,6 +34,32 @@ REPLACED = [
     (re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL), THEME),
     # Says where a page lies to a switch of versions, which this book has not.
     (re.compile(r"\s*<script>DOCUMENTATION_OPTIONS\.pagename[^<]*</script>"), ""),
+    # Headings before the title: the captions of the list of chapters are labels of a menu.
+    (re.compile(r' aria-level="2" class="caption" role="heading"'), ' class="caption"'),
+    # Landmarks: the book's name stands in one, and none is empty.
+    (
+        re.compile(r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)'),
+        '<div class="sidebar-primary-item" role="banner">',
+    ),
+    (re.compile(r'\s*<(header|footer) class="bd-\1\b[^>]*>\s*</\1>'), ""),
+    # What a table's header heads.
+    (re.compile(r'<th(?= class="[^"]*\bhead\b)'), '<th scope="col"'),
+    (re.compile(r'<th(?= class="[^"]*\bstub\b)'), '<th scope="row"'),
+    # What is too wide for its place is scrolled by keyboard; book.js passes over what fits.
+    (re.compile(r"<pre>"), '<pre tabindex="0">'),
+    (
+        re.compile(r'<div class="pst-scrollable-table-container">'),
+        '<div class="pst-scrollable-table-container" tabindex="0">',
+    ),
+    # A list's entries, in roles that are still in use.
+    (re.compile(r' role="doc-biblioentry"'), ' role="listitem"'),
+    # Parameters of a signature are no definitions of terms.
+    (
+        re.compile(r'<dl>\s*(<dd><em class="sig-param">.*?)</dl>', re.DOTALL),
+        lambda m: m[1]
+        .replace("<dd>", '<span class="sig-line">')
+        .replace("</dd>", "</span>"),
+    ),
     # A second title and contents for print, the title without its formulas.
     (
         re.compile(

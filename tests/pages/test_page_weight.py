@@ -30,7 +30,7 @@ def before_pictures(html: Path, page: str, tree: BeautifulSoup) -> list[Path]:
     files = [
         (folder / unquote(urlsplit(address).path)).resolve()
         for address in dict.fromkeys(fetched(tree))
-        if not address.startswith("data:")
+        if not address.startswith(("data:", "#"))
     ]
     return [
         html / f"{page}.html",
