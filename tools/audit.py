@@ -23,7 +23,10 @@ from serve import HTML, Quiet, server
 
 ROOT = Path(__file__).resolve().parent.parent
 STORED = ROOT / "chapters" / "evidence" / "lighthouse.json"
-HERE, INSTALLED = ROOT / "tools" / "lighthouse", ROOT / ".make" / "lighthouse"
+HERE, INSTALLED = (
+    ROOT / "tools" / "lighthouse",
+    ROOT / ".make" / "lighthouse",
+)
 CATEGORIES = ["performance", "accessibility", "best-practices", "seo"]
 METRICS = {
     "first-contentful-paint": "first paint, ms",
@@ -42,7 +45,9 @@ def node_command(name: str) -> list[str]:
     node = str(Path(ROOT_DIR, "bin", "node"))
     if name == "node":
         return [node]
-    cli = Path(ROOT_DIR, "lib", "node_modules", "npm", "bin", f"{name}-cli.js")
+    cli = Path(
+        ROOT_DIR, "lib", "node_modules", "npm", "bin", f"{name}-cli.js"
+    )
     return [node, str(cli)]
 
 
@@ -62,7 +67,9 @@ def install() -> Path:
         cwd=INSTALLED,
     )
     if done.returncode or not command.is_file():
-        sys.exit("make: npm could not install Lighthouse: is there a network?")
+        sys.exit(
+            "make: npm could not install Lighthouse: is there a network?"
+        )
     return command
 
 
@@ -108,7 +115,9 @@ def summary(reports: list[dict[str, Any]]) -> dict[str, float]:
         found[name] = round(statistics.median(scores))
     for key, name in METRICS.items():
         values = [r["audits"][key]["numericValue"] for r in reports]
-        found[name] = round(statistics.median(values), 3 if "shift" in name else 0)
+        found[name] = round(
+            statistics.median(values), 3 if "shift" in name else 0
+        )
     return found
 
 
@@ -144,7 +153,8 @@ def audit(runs: int, chosen: list[str]) -> dict[str, Any]:
         result = results[page] = {}
         for form, options in FORMS.items():
             reports = [
-                measure(command, chrome, address, options) for _ in range(runs)
+                measure(command, chrome, address, options)
+                for _ in range(runs)
             ]
             result[form] = summary(reports)
             if form == "mobile":

@@ -30,7 +30,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """Send a text's header here, any other file's as usual."""
         file = Path(self.translate_path(self.path))
         accepted = "gzip" in self.headers.get("Accept-Encoding", "")
-        if file.suffix not in COMPRESSED or not file.is_file() or not accepted:
+        if (
+            file.suffix not in COMPRESSED
+            or not file.is_file()
+            or not accepted
+        ):
             return super().send_head()
         content = compressed(file, file.stat().st_mtime)
         self.send_response(200)
@@ -53,7 +57,8 @@ def server(
 ) -> http.server.ThreadingHTTPServer:
     """Return a server of a folder on this machine; port 0 takes any free one."""
     return http.server.ThreadingHTTPServer(
-        ("127.0.0.1", port), functools.partial(handler, directory=str(folder))
+        ("127.0.0.1", port),
+        functools.partial(handler, directory=str(folder)),
     )
 
 
@@ -66,7 +71,9 @@ def main() -> None:
         sys.exit(
             f"make: port {port} cannot be used: choose another with PORT=…"
         )
-    print(f"The book is at http://127.0.0.1:{port}/ (Ctrl-C ends)", flush=True)
+    print(
+        f"The book is at http://127.0.0.1:{port}/ (Ctrl-C ends)", flush=True
+    )
     try:
         book.serve_forever()
     except KeyboardInterrupt:

@@ -30,15 +30,31 @@ THEME = """<script>
     })();
   </script>"""
 REPLACED = [
-    (re.compile(r'(<html\b[^>]*) data-theme="auto"'), r'\1 data-theme="light"'),
-    (re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL), THEME),
+    (
+        re.compile(r'(<html\b[^>]*) data-theme="auto"'),
+        r'\1 data-theme="light"',
+    ),
+    (
+        re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL),
+        THEME,
+    ),
     # Says where a page lies to a switch of versions, which this book has not.
-    (re.compile(r"\s*<script>DOCUMENTATION_OPTIONS\.pagename[^<]*</script>"), ""),
+    (
+        re.compile(
+            r"\s*<script>DOCUMENTATION_OPTIONS\.pagename[^<]*</script>"
+        ),
+        "",
+    ),
     # Headings before the title: the captions of the list of chapters are labels of a menu.
-    (re.compile(r' aria-level="2" class="caption" role="heading"'), ' class="caption"'),
+    (
+        re.compile(r' aria-level="2" class="caption" role="heading"'),
+        ' class="caption"',
+    ),
     # Landmarks: the book's name stands in one, and none is empty.
     (
-        re.compile(r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)'),
+        re.compile(
+            r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand)'
+        ),
         '<div class="sidebar-primary-item" role="banner">',
     ),
     (re.compile(r'\s*<(header|footer) class="bd-\1\b[^>]*>\s*</\1>'), ""),
@@ -55,10 +71,14 @@ REPLACED = [
     (re.compile(r' role="doc-biblioentry"'), ' role="listitem"'),
     # Parameters of a signature are no definitions of terms.
     (
-        re.compile(r'<dl>\s*(<dd><em class="sig-param">.*?)</dl>', re.DOTALL),
-        lambda m: m[1]
-        .replace("<dd>", '<span class="sig-line">')
-        .replace("</dd>", "</span>"),
+        re.compile(
+            r'<dl>\s*(<dd><em class="sig-param">.*?)</dl>', re.DOTALL
+        ),
+        lambda m: (
+            m[1]
+            .replace("<dd>", '<span class="sig-line">')
+            .replace("</dd>", "</span>")
+        ),
     ),
     # A second title and contents for print, the title without its formulas.
     (
@@ -100,7 +120,9 @@ class PageBridge(BuiltinTemplateLoader):
         app = self.builder.app
         # Glyphs come before the formulas that use them, which are then there when first painted.
         sheet = app.maths.sheet(page)  # type: ignore[attr-defined]
-        page = re.sub(r"<body\b[^>]*>", lambda m: m[0] + sheet, page, count=1)
+        page = re.sub(
+            r"<body\b[^>]*>", lambda m: m[0] + sheet, page, count=1
+        )
         return page_assets.link(app, page)
 
     def sized(self, match: re.Match[str]) -> str:

@@ -51,7 +51,9 @@ UNUSED = [
     "vendor/**/*",
 ]
 
-LINK = re.compile(r'\s*<link\b[^>]*\bhref="[^"]*?_static/([^"?]+)[^"]*"[^>]*>')
+LINK = re.compile(
+    r'\s*<link\b[^>]*\bhref="[^"]*?_static/([^"?]+)[^"]*"[^>]*>'
+)
 TAG = re.compile(
     r'\s*<script\b[^>]*\bsrc="[^"]*?_static/([^"?]+)[^"]*"[^>]*></script>'
 )
@@ -91,7 +93,9 @@ def link(app: Sphinx, page: str) -> str:
 
     page = TAG.sub(drop, LINK.sub(drop, page))
     # What is left belongs to one page, and runs after the script that all pages load.
-    page = re.sub(r"<script(?= [^>]*\bsrc=)(?![^>]*\bdefer)", "<script defer", page)
+    page = re.sub(
+        r"<script(?= [^>]*\bsrc=)(?![^>]*\bdefer)", "<script defer", page
+    )
     static = f"{root[1]}_static/"
     return page.replace(
         "</title>",
@@ -114,7 +118,12 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         if static not in file.parents
     }
     script = "\n;".join(
-        re.sub(r"^//# sourceMappingURL=.*$", "", s.read_text("utf-8"), flags=re.M)
+        re.sub(
+            r"^//# sourceMappingURL=.*$",
+            "",
+            s.read_text("utf-8"),
+            flags=re.M,
+        )
         for s in scripts
     )
     words = Words()
@@ -127,7 +136,11 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     made = {SHEET: combine(styles, words), SCRIPT: script}
     for name, content in made.items():
         (static / name).write_text(content, "utf-8")
-    for file in {*styles, *scripts, *(f for p in UNUSED for f in static.glob(p))}:
+    for file in {
+        *styles,
+        *scripts,
+        *(f for p in UNUSED for f in static.glob(p)),
+    }:
         if file.is_file():
             file.unlink()
     stamp(pages, made)

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,7 @@ def combine(files: Sequence[Path], words: Words) -> str:
     drop_variables(rules, words.variables)
     place_fonts(rules, words.names)
     notices = dict.fromkeys(n for t in texts for n in LICENCE.findall(t))
-    return "\n".join(
-        ['@charset "UTF-8";', *notices, *map(str, rules), ""]
-    )
+    return "\n".join(['@charset "UTF-8";', *notices, *map(str, rules), ""])
 
 
 def read(parsed: Tokens, folder: Path, words: Words) -> list[Rule]:
@@ -207,7 +206,7 @@ def names(selector: Tokens) -> set[str]:
     What stands in brackets, as in :not(…), may be absent.
     """
     found = {t.value for t in selector if t.type == "hash"}
-    for before, token in zip(selector, selector[1:], strict=False):
+    for before, token in pairwise(selector):
         if before == "." and token.type == "ident":
             found.add(token.value)
     return found

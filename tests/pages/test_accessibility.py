@@ -59,7 +59,8 @@ THIN = """() => {
   for (const tag of document.querySelectorAll("mjx-container > svg")) tag.replaceChildren();
   for (const tag of document.querySelectorAll("mjx-assistive-mml"))
     if (!first(tag.innerHTML)) tag.replaceChildren();
-  for (const tag of document.querySelectorAll("article :is(.highlight, .sig) span:not(:has(span))")) {
+  const tokens = "article :is(.highlight, .sig) span:not(:has(span))";
+  for (const tag of document.querySelectorAll(tokens)) {
     const box = tag.closest(".highlight, .sig").parentElement.className;
     if (!first(`${tag.className} in ${box}`)) tag.replaceWith(...tag.childNodes);
   }

@@ -20,7 +20,10 @@ pytestmark = needs_browser
 
 # Every formula that is on the page and not folded away: its size, and how far its ink stands out
 # from what is behind it (WCAG's contrast ratio).
-FORMULAS = "() => {" + COLOURS + """
+FORMULAS = (
+    "() => {"
+    + COLOURS
+    + """
   return [...document.querySelectorAll("article mjx-container > svg")].map((svg) => {
     const box = svg.getBoundingClientRect();
     return {
@@ -30,6 +33,7 @@ FORMULAS = "() => {" + COLOURS + """
     };
   });
 }"""
+)
 # Of each arrow: whether it starts at the lower edge of a box and ends at the upper edge of one.
 ARROWS = """() => {
   const boxes = [...document.querySelectorAll(".chapter-map li")]
@@ -320,7 +324,9 @@ def test_hidden_code_opens_by_keyboard(watch: Watch) -> None:
 def test_a_page_without_scripts_shows_text_formulas_and_colours(
     browser: Browser, html: Path, page: str
 ) -> None:
-    context = browser.new_context(viewport=DESKTOP, java_script_enabled=False)
+    context = browser.new_context(
+        viewport=DESKTOP, java_script_enabled=False
+    )
     tab = Watch(context, html).open(page)
     formula = tab.locator("article mjx-container > svg:visible").first
     box = formula.bounding_box()
@@ -347,7 +353,9 @@ def test_a_printed_page_is_its_article_on_white(
     assert tab.locator("article h1").is_visible()
     for tag in ("body", "article", "article pre", "article .admonition"):
         paper, ink = tab.locator(tag).first.evaluate(
-            "(tag) => {" + COLOURS + "const ink = getComputedStyle(tag).color;"
+            "(tag) => {"
+            + COLOURS
+            + "const ink = getComputedStyle(tag).color;"
             "return [behind(tag), ink].map((css) => light(parse(css))); }"
         )
         assert paper > 0.85 and ink < 0.1, tag

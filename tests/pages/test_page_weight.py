@@ -19,12 +19,12 @@ PICTURES = {".png", ".jpg", ".jpeg", ".svg", ".gif", ".webp"}
 TEXTS = {".html", ".css", ".js", ".json"}
 # The promise to readers, in bytes as a server sends them; search also needs the index of all words.
 MOST_BYTES = 200_000
-# The page, its style sheet, its script.
-MOST_REQUESTS = 3
 DOTS_PER_INCH = range(100, 151)
 
 
-def before_pictures(html: Path, page: str, tree: BeautifulSoup) -> list[Path]:
+def before_pictures(
+    html: Path, page: str, tree: BeautifulSoup
+) -> list[Path]:
     """Return the page and every file that it loads, but for pictures."""
     folder = (html / page).parent
     files = [
@@ -71,11 +71,15 @@ def test_a_page_weighs_at_most_200_kilobytes_before_its_pictures(
 
 
 @pytest.mark.parametrize("page", toc_pages())
-def test_a_page_is_three_requests_before_its_pictures(
+def test_a_page_loads_a_style_sheet_and_a_script_before_its_pictures(
     html: Path, soup: Reader, page: str
 ) -> None:
-    names = [f.name for f in before_pictures(html, page, soup(page))]
-    assert len(names) <= MOST_REQUESTS, names
+    tree = soup(page)
+    wanted = ["pages.css", "pages.js"]
+    if tree.select_one("attention-live"):
+        wanted.append("live.js")
+    files = before_pictures(html, page, tree)[1:]
+    assert sorted(f.name for f in files) == sorted(wanted)
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE)
@@ -99,7 +103,9 @@ def test_icons_need_no_file(html: Path) -> None:
     sheet = (html / "_static" / "pages.css").read_text("utf-8")
     assert "Font Awesome" in sheet
     assert "url(data:font/woff;base64," in sheet
-    assert [f for f in html.rglob("*") if f.suffix in {".woff", ".woff2", ".ttf"}] == []
+    assert [
+        f for f in html.rglob("*") if f.suffix in {".woff", ".woff2", ".ttf"}
+    ] == []
 
 
 def resolution(png: bytes) -> float:
@@ -111,7 +117,10 @@ def resolution(png: bytes) -> float:
 
 
 def test_plots_are_fine_enough_and_no_finer(html: Path) -> None:
-    plots = {f.name: resolution(f.read_bytes()) for f in html.glob("_images/*.png")}
+    plots = {
+        f.name: resolution(f.read_bytes())
+        for f in html.glob("_images/*.png")
+    }
     assert plots
     assert {n: d for n, d in plots.items() if d not in DOTS_PER_INCH} == {}
 
