@@ -1,6 +1,8 @@
 """Scaled dot-product and multi-head attention, as derived in the book *Attention, Derived*.
 
 ========================  ==================================================================
+module                    what it holds
+========================  ==================================================================
 :mod:`.reference`         the main equations in NumPy, readable before fast
 :mod:`.masks`             who may attend to whom: boolean masks, True = may attend
 :mod:`.functional`        the PyTorch function, a drop-in for PyTorch's own, weights on request

@@ -133,7 +133,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         if other not in scripts and other.name != SCRIPT:
             words.add_script(other.read_text("utf-8"))
     words.add_script(script)
-    made = {SHEET: combine(styles, words), SCRIPT: script}
+    made = {SHEET: combine(styles, words, static.resolve()), SCRIPT: script}
     for name, content in made.items():
         (static / name).write_text(content, "utf-8")
     for file in {

@@ -27,6 +27,8 @@ Tokens = list[Any]
 logging.getLogger("fontTools").setLevel(logging.WARNING)
 
 LICENCE = re.compile(r"/\*!.*?\*/", re.DOTALL)
+# What a sheet fetches from a file beside it.
+ADDRESS = re.compile(r"url\((?!['\"]?(?:data:|#))['\"]?([^'\")]+)['\"]?\)")
 WORD = re.compile(r"[A-Za-z_][\w-]*")
 ATTRIBUTE = re.compile(r'\b(?:class|id)="([^"]*)"')
 SCRIPT = re.compile(r"<script\b[^>]*>(.*?)</script>", re.DOTALL)
@@ -80,8 +82,8 @@ class Rule:
         return f"{self.prelude};"
 
 
-def combine(files: Sequence[Path], words: Words) -> str:
-    """Return the one sheet that takes the place of these files, in their order."""
+def combine(files: Sequence[Path], words: Words, folder: Path) -> str:
+    """Return the one sheet that takes the place of these files, in their order, in a folder."""
     texts = [file.read_text("utf-8") for file in files]
     rules: list[Rule] = []
     for file, text in zip(files, texts, strict=True):
@@ -90,7 +92,10 @@ def combine(files: Sequence[Path], words: Words) -> str:
     drop_variables(rules, words.variables)
     place_fonts(rules, words.names)
     notices = dict.fromkeys(n for t in texts for n in LICENCE.findall(t))
-    return "\n".join(['@charset "UTF-8";', *notices, *map(str, rules), ""])
+    sheet = "\n".join(['@charset "UTF-8";', *notices, *map(str, rules), ""])
+    return ADDRESS.sub(
+        lambda m: f"url({Path(m[1]).relative_to(folder).as_posix()})", sheet
+    )
 
 
 def read(parsed: Tokens, folder: Path, words: Words) -> list[Rule]:
@@ -159,11 +164,7 @@ def declarations(content: Tokens, folder: Path) -> list[tuple[str, str]]:
 
 def rebased(value: str, folder: Path) -> str:
     """Return a value whose relative addresses have become the files' own paths."""
-    return re.sub(
-        r"url\((?!['\"]?(?:data:|#))['\"]?([^'\")]+)['\"]?\)",
-        lambda m: f"url({(folder / m[1]).resolve()})",
-        value,
-    )
+    return ADDRESS.sub(lambda m: f"url({(folder / m[1]).resolve()})", value)
 
 
 def text(tokens: Tokens) -> str:

@@ -143,7 +143,7 @@ def test_formulas_stand_on_the_line_of_their_text(
           const [, top, , height] = svg.getAttribute("viewBox").split(" ").map(Number);
           const box = svg.getBoundingClientRect();
           mark.remove();
-          const same = Math.abs(box.bottom - line) < 40;
+          const same = Math.abs(box.bottom - line) < 14;
           return same ? box.bottom - ((top + height) / height) * box.height - line : 0;
         })"""
     )
