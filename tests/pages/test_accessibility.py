@@ -30,8 +30,11 @@ RECORD = (
     + COLOURS
     + """
   window.stops = [];
+  const walked = new Set();
   addEventListener("focusin", (event) => {
     const tag = event.composedPath()[0];
+    if (walked.has(tag)) return;
+    walked.add(tag);
     const style = getComputedStyle(tag);
     const box = tag.getBoundingClientRect();
     window.stops.push({
