@@ -78,7 +78,7 @@ def test_attention_on_a_gpu_prints_what_it_prints_on_a_cpu(
                 ]
                 continue
             assert lines == stored(cell), cell.id
-    assert isinstance(names["q"], torch.Tensor)
+    assert names["q"].device.type == "cuda"
     assert names["device"] == "cuda"
     assert names["length"] == 512
     half = torch.float16 if capability < (8, 0) else torch.bfloat16
