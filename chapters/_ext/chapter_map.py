@@ -222,8 +222,8 @@ class Chapters(SphinxDirective):
                 "", chapter=chapter, place=plan.place[chapter.label]
             )
             box += self.inline(f"{{ref}}`{chapter.label}`")
-            below = [str(numbers[name]) for name in chapter.builds_on]
-            told = f", builds on {english(below)}" if below else ""
+            builds_on = sorted(numbers[name] for name in chapter.builds_on)
+            told = f", builds on {english(builds_on)}" if builds_on else ""
             box += nodes.inline("", f"{told}.", classes=["visually-hidden"])
             found += box
         return found
@@ -255,9 +255,9 @@ class Chapters(SphinxDirective):
         return nodes.inline("", "", *holder[0].children)
 
 
-def english(items: list[str]) -> str:
+def english(numbers: list[int]) -> str:
     """Return “1”, “1 and 2”, “1, 2 and 3”."""
-    *most, last = items
+    *most, last = map(str, numbers)
     return f"{', '.join(most)} and {last}" if most else last
 
 
