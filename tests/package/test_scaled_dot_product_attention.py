@@ -810,18 +810,16 @@ def test_many_masked_terms_may_overflow_together_though_none_does_alone(
 ) -> None:
     terms, large = 400, np.finfo(np.float64).max ** 0.5 / 10
     mask = np.arange(S) < S - 1
-    query, key, value = np.ones((L, 1)), np.ones((S, 1)), np.ones((S, 1))
-    grad = np.ones((L, 1))
     if overflows == "score":
-        query = np.full((L, terms), large)
-        key = np.where(mask[:, None], 1 / large, np.full((S, terms), large))
+        query, key = (np.full((B, n, terms), large) for n in (L, S))
+        value, grad = (np.ones((B, n, 1)) for n in (S, L))
+        key[:, mask] = 1 / large
     else:
-        grad = np.full((L, terms), large)
-        value = np.where(
-            mask[:, None], 1 / large, np.full((S, terms), large)
-        )
+        query, key = (np.ones((B, n, 1)) for n in (L, S))
+        value, grad = (np.full((B, n, terms), large) for n in (S, L))
+        value[:, mask] = 1 / large
     output, _ = implementation.attend(query, key, value, mask, scale=1.0)
-    np.testing.assert_allclose(output, np.tile(value[:1], (L, 1)))
+    np.testing.assert_allclose(output, np.tile(value[:, :1], (L, 1)))
     gradients = implementation.gradients(
         grad, query, key, value, mask, scale=1.0
     )
