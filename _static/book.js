@@ -1,8 +1,8 @@
 // What the pages do: colours, search, menus, the place in the contents, paper.
 //
-// The theme brings a script and all of Bootstrap for this. Both measure the whole page when it
-// opens, which takes a phone seconds where there are hundreds of formulas. Nothing here reads a
-// size before the reader is near it.
+// The theme brings two scripts and all of Bootstrap for this. They measure the whole page when it
+// opens, which takes a phone seconds where there are hundreds of formulas, and take the keyboard's
+// place away after a click. Nothing here reads a size before the reader is near it.
 
 (() => {
   const root = document.documentElement.dataset;
@@ -66,7 +66,8 @@
     search();
   });
 
-  // The two side bars become dialogs where the window is too narrow to show them.
+  // The two side bars become dialogs where the window is too narrow to show them. Where it is wide
+  // enough, the first can be folded away.
   const move = (from, to) => {
     to.append(...from.childNodes);
     to.classList.add(...from.classList);
@@ -80,6 +81,10 @@
     closeBeside(modal);
     modal.addEventListener("close", () => move(modal, bar));
     button.addEventListener("click", () => {
+      if (which === "primary" && matchMedia("(min-width: 992px)").matches) {
+        bar.classList.toggle("pst-sidebar-hidden");
+        return;
+      }
       move(bar, modal);
       modal.showModal();
     });
@@ -167,12 +172,19 @@
     later = setTimeout(ask, 200);
   });
 
-  // Back to the top: offered to who turns round.
+  // The theme's button for the whole screen calls this by its name.
+  window.toggleFullScreen = () => {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else document.documentElement.requestFullscreen();
+  };
+
+  // Back to the top: offered to who turns round. The bar above throws a shadow on what is under it.
   const top = document.getElementById("pst-back-to-top");
   let last = 0;
   addEventListener(
     "scroll",
     () => {
+      document.body.classList.toggle("scrolled", scrollY > 0);
       top.style.display = scrollY < last && scrollY > innerHeight ? "block" : "none";
       last = scrollY;
     },

@@ -34,17 +34,19 @@ SCRIPTS = [
     "documentation_options.js",
     "doctools.js",
     "sphinx_highlight.js",
-    "scripts/sphinx-book-theme.js",
     "clipboard.min.js",
     "copybutton.js",
     "togglebutton.js",
     "design-tabs.js",
 ]
+# Nothing else needs these: each runs as a task of its own, so that a tap need not wait for all.
+ALONE = {"copybutton.js", "togglebutton.js", "design-tabs.js"}
 # What the book's own script does with less, maps of files that are gone, icons that the sheet
 # holds, and all of Font Awesome once more as a script.
 UNUSED = [
     "scripts/bootstrap.js*",
     "scripts/pydata-sphinx-theme.js",
+    "scripts/sphinx-book-theme.js",
     "scripts/fontawesome.js*",
     "scripts/*.map",
     "styles/*.map",
@@ -117,15 +119,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         for file in sorted(Path(app.outdir).rglob("*.html"))
         if static not in file.parents
     }
-    script = "\n;".join(
-        re.sub(
-            r"^//# sourceMappingURL=.*$",
-            "",
-            s.read_text("utf-8"),
-            flags=re.M,
-        )
-        for s in scripts
-    )
+    script = "\n;".join(map(task, scripts))
     words = Words()
     for page in pages.values():
         words.add_page(page)
@@ -144,6 +138,16 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         if file.is_file():
             file.unlink()
     stamp(pages, made)
+
+
+def task(file: Path) -> str:
+    """Return a script as it stands in the one script."""
+    text = re.sub(
+        r"^//# sourceMappingURL=.*$", "", file.read_text("utf-8"), flags=re.M
+    )
+    if file.name in ALONE:
+        text = f"setTimeout(() => {{{text}\n}});"
+    return text
 
 
 def stamp(pages: dict[Path, str], made: dict[str, str]) -> None:
