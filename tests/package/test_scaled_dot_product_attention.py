@@ -1414,6 +1414,26 @@ def test_pytorchs_function_is_given_no_row_with_nothing_to_attend_to(
     assert torch.equal(seen[untouched], expected[untouched])
 
 
+@pytest.mark.parametrize(
+    ("batch", "queries", "keys", "width"),
+    [(0, L, S, EV), (B, 0, S, EV), (B, L, 0, EV), (B, L, S, 0)],
+)
+def test_pytorchs_function_is_given_no_sizes_of_zero(
+    batch: int,
+    queries: int,
+    keys: int,
+    width: int,
+    kernel_calls: list[tuple],
+) -> None:
+    """What it makes of them depends on the release, the device and the kernel."""
+    functional.scaled_dot_product_attention(
+        torch.ones(batch, queries, E),
+        torch.ones(batch, keys, E),
+        torch.ones(batch, keys, width),
+    )
+    assert kernel_calls == []
+
+
 @pytest.mark.parametrize("leading", [(), (H,), (B, H)])
 def test_pytorchs_function_gets_four_axes_the_leading_ones_alike(
     leading: tuple[int, ...], kernel_calls: list[tuple]
