@@ -292,7 +292,9 @@
       const button = event.target.closest("button");
       if (button && painting !== null && event.buttons) paint(button, painting);
     });
-    addEventListener("pointerup", () => setTimeout(() => { painting = null; }));
+    for (const end of ["pointerup", "pointercancel"]) {
+      addEventListener(end, () => setTimeout(() => { painting = null; })); // after the click
+    }
     table.addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (button && painting === null) paint(button, !at(button));

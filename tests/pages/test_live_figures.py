@@ -128,12 +128,12 @@ def touched_on(browser: Browser, html: Path) -> Iterator[Opened]:
 
 
 def assert_shown(texts: list[str], numbers: Any) -> None:
-    """Compare what is shown with numbers, to the digits that are shown."""
+    """Compare what is shown, to three decimals, with numbers."""
     shown = [text.replace("−", "-") for text in texts]
-    half = [0.5 * 10 ** -len(text.partition(".")[2]) for text in shown]
     flat = np.asarray(numbers, dtype=float).ravel()
     assert len(shown) == len(flat)
-    wrong = abs(np.array(shown, dtype=float) - flat) > np.array(half) + 1e-9
+    assert {len(text.partition(".")[2]) for text in shown} == {3}
+    wrong = abs(np.array(shown, dtype=float) - flat) > 0.0005 + 1e-9
     assert [(texts[at], flat[at]) for at in np.flatnonzero(wrong)] == []
 
 
@@ -377,6 +377,11 @@ def test_a_mask_is_painted_by_a_finger(
         cell(figure, i, j).tap()
         mask[i, j] = not mask[i, j]
         assert_mask(figure, scores, mask)
+    # A finger that comes down may be about to scroll.
+    cell(figure, 0, 6).dispatch_event(
+        "pointerdown", {"pointerType": "touch"}
+    )
+    assert_mask(figure, scores, mask)
 
 
 @needs_browser
@@ -549,7 +554,7 @@ def test_a_live_figure_is_legible_fits_stands_still_and_can_be_hit(
     context = browser.new_context(viewport=DESKTOP)
     tab = Watch(context, html).open(page)
     figure = tab.locator("attention-live[live]")
-    found = {}
+    found, colors = {}, {}
     for name, viewport in (("desktop", DESKTOP), ("phone", PHONE)):
         tab.set_viewport_size(viewport)
         for scheme in ("light", "dark"):
@@ -558,7 +563,11 @@ def test_a_live_figure_is_legible_fits_stands_still_and_can_be_hit(
                 f"document.documentElement.dataset.theme === '{scheme}'"
             )
             found[name, scheme] = figure.evaluate(FAULTS)
+            colors[scheme] = figure.locator("> .live").evaluate(
+                "(live) => getComputedStyle(live).getPropertyValue('--a')"
+            )
     context.close()
+    assert colors["light"] != colors["dark"]
     assert {where: faults for where, faults in found.items() if faults} == {}
 
 
