@@ -14,8 +14,7 @@ import pytest
 from bs4 import BeautifulSoup
 from built_book import ROOT, toc_pages
 from playwright.sync_api import Browser, Locator
-from test_in_a_browser import BROWSER, DESKTOP, PHONE, Watch
-from test_in_a_browser import browser as browser  # the fixture comes along
+from windows import COLOURS, DESKTOP, PHONE, Watch, needs_browser
 
 from attention import live, masks, reference
 
@@ -83,9 +82,6 @@ def test_a_page_holds_the_numbers_and_the_picture_of_its_notebook(
 
 # --- in a browser
 
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="no Chromium or Chrome found"
-)
 Opened = Callable[[str], Locator]
 
 
@@ -148,7 +144,7 @@ def said(figure: Locator, words: str) -> str:
     """Wait until the figure says something, and return all that it says."""
     status = figure.get_by_role("status").filter(has_text=words)
     status.wait_for()
-    return status.inner_text()
+    return status.text_content() or ""
 
 
 PANELS = """(figure) => [...figure.querySelectorAll("section")].map((panel) => {
@@ -505,25 +501,10 @@ def test_without_javascript_the_still_picture_is_shown(
 
 # Text and marks that do not stand out from what is behind them, what sticks out of the figure, what
 # is too small for a finger, what moves by itself.
-FAULTS = """(figure) => {
-  const parse = (css) => css.match(/[\\d.]+/g).map(Number);
-  const light = (rgb) => rgb.slice(0, 3).map((v) => v / 255)
-    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = (tag) => {
-    const over = [];
-    for (; tag; tag = tag.parentElement) {
-      const [r, g, b, alpha = 1] = parse(getComputedStyle(tag).backgroundColor);
-      over.unshift([r, g, b, alpha]);
-      if (alpha === 1) break;
-    }
-    return over.reduce((under, [r, g, b, alpha]) =>
-      [r, g, b].map((v, i) => v * alpha + under[i] * (1 - alpha)), [255, 255, 255]);
-  };
-  const contrast = (ink, tag) => {
-    const [a, b] = [light(parse(ink)), light(behind(tag))];
-    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  };
+FAULTS = (
+    "(figure) => {"
+    + COLOURS
+    + """
   const said = [], box = figure.getBoundingClientRect();
   for (const tag of figure.querySelectorAll(".live *")) {
     const style = getComputedStyle(tag);
@@ -531,11 +512,13 @@ FAULTS = """(figure) => {
     if (!width || !height || tag.closest("option, .sr")) continue;
     const note = (what, value) => said.push([what, tag.outerHTML.slice(0, 90), value]);
     const words = [...tag.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (words && contrast(style.color, tag) < 4.5) note("faint text", style.color);
+    if (words && contrast(style.color, behind(tag)) < 4.5) note("faint text", style.color);
     if (words && parseFloat(style.fontSize) < 11.5) note("small text", style.fontSize);
     const filled = tag.matches(".plus > i, .bar > i, .tokens td > i");
-    if (filled && contrast(style.backgroundColor, tag.parentElement) < 3) note("faint mark", "");
-    if (tag.matches(".minus > i") && contrast(style.boxShadow, tag) < 3) note("faint mark", "");
+    if (filled && contrast(style.backgroundColor, behind(tag.parentElement)) < 3)
+      note("faint mark", style.backgroundColor);
+    if (tag.matches(".minus > i") && contrast(style.boxShadow, behind(tag)) < 3)
+      note("faint mark", style.boxShadow);
     if (right > box.right + 1 || left < box.left - 1) note("sticks out", right);
     const hit = tag.matches("button, input[type=range], select, .tokens label");
     if (hit && (width < 24 || height < 24)) note("too small", [width, height]);
@@ -544,6 +527,7 @@ FAULTS = """(figure) => {
   }
   return said;
 }"""
+)
 
 
 @needs_browser
@@ -586,7 +570,7 @@ def test_a_figure_is_drawn_outside_the_book_from_its_own_html(
     context = browser.new_context()
     watch = Watch(context, tmp_path)
     figures = watch.open("page").locator("attention-live[live]")
-    texts = figures.get_by_role("status").all_inner_texts()
+    texts = figures.get_by_role("status").all_text_contents()
     context.close()
     assert len(texts) == len(pictures)
     assert "the largest weight is 0.731, of b" in texts[0]
@@ -602,4 +586,4 @@ def test_every_control_has_a_name_and_what_is_seen_is_said(
     roles = r"(slider|combobox|button|radio|img|region|table)"
     tree = figure.aria_snapshot()
     assert re.findall(rf"^\s*- {roles}:?$", tree, re.MULTILINE) == []
-    assert len(figure.get_by_role("status").inner_text()) > 40
+    assert len(figure.get_by_role("status").text_content() or "") > 40
