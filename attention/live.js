@@ -245,8 +245,8 @@
     const table = h("table", { class: "paint" },
       h("caption", null, "weights: queries down, keys across; paint on it"),
       head(["query", ...range(S), "sum"]), h("tbody", null, bodies));
-    const ours = bits("this book, F.scaled_dot_product_attention: True = may attend", L, S);
-    const theirs = bits("nn.MultiheadAttention: True = may not attend", L, S);
+    const ours = bits("True = may attend: this book and PyTorch's function", L, S);
+    const theirs = bits("True = may not attend: PyTorch's module", L, S);
     const says = speaker();
 
     function draw() {
@@ -446,7 +446,8 @@ attention-live { display: block; }
 @media screen { attention-live[live] > :not(.live) { display: none; } }
 @media print { .live { display: none; } }
 .live { --a: #0072b2; --b: #b34b00; --soft: rgb(0 114 178 / 0.22); --line: rgb(128 128 128 / 0.55);
-  container-type: inline-size; text-align: left; font-size: 0.9rem; line-height: 1.35; }
+  container-type: inline-size; text-align: left; font-size: 0.9rem; line-height: 1.35;
+  font-family: var(--pst-font-family-heading, inherit); }
 [data-theme="dark"] .live, [data-jp-theme-light="false"] .live, [theme="dark"] .live, .vscode-dark .live {
   --a: #56b4e9; --b: #f0a04b; --soft: rgb(86 180 233 / 0.32); }
 .live form { display: flex; flex-wrap: wrap; gap: 0.6rem 1.2rem; align-items: end; margin: 0 0 0.9rem; }
@@ -499,12 +500,12 @@ attention-live { display: block; }
   cursor: pointer; touch-action: manipulation; }
 .live .paint { width: 100%; max-width: 34rem; table-layout: fixed; margin-bottom: 0.9rem; }
 .live .paint td, .live .paint th { padding: 1px; text-align: center; }
-.live .paint button { background: linear-gradient(to top, var(--soft) calc(100% * var(--p)), transparent 0); }
+.live .paint button { font-size: 0.8rem; background: linear-gradient(to top, var(--soft) calc(100% * var(--p)), transparent 0); }
 .live .paint .off { background: repeating-linear-gradient(45deg, var(--line) 0 1px, transparent 1px 6px); }
 .live .empty > * { border-block: 2px dashed var(--b); }
 .live .empty > td:last-child { font-weight: bold; }
 .live .bits { align-self: end; width: 100%; max-width: 15rem; font-family: monospace; }
-.live .bits caption { overflow-wrap: anywhere; font-family: var(--pst-font-family-base, sans-serif); font-size: 0.8rem; }
+.live .bits caption { font-family: var(--pst-font-family-heading, sans-serif); font-size: 0.8rem; }
 .live .bits td { text-align: center; }
 .live .bits .true { background: var(--soft); font-weight: bold; }
 .live .axis { display: grid; gap: 0.9rem; justify-items: start; }
