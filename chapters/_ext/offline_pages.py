@@ -58,7 +58,11 @@ REPLACED = [
         '<div class="sidebar-primary-item" role="banner">',
     ),
     (re.compile(r'\s*<(header|footer) class="bd-\1\b[^>]*>\s*</\1>'), ""),
-    # What a table's header heads.
+    # What a table's header heads; a corner that heads nothing is none.
+    (
+        re.compile(r"<th( class=\"[^\"]*\")?>\s*(?:<p>\s*</p>)?\s*</th>"),
+        "<td></td>",
+    ),
     (re.compile(r'<th(?= class="[^"]*\bhead\b)'), '<th scope="col"'),
     (re.compile(r'<th(?= class="[^"]*\bstub\b)'), '<th scope="row"'),
     # What is too wide for its place is scrolled by keyboard; book.js passes over what fits.

@@ -61,7 +61,7 @@ THIN = """() => {
   const first = (kind) => !seen.has(kind) && seen.add(kind);
   for (const tag of document.querySelectorAll("mjx-container > svg")) tag.replaceChildren();
   for (const tag of document.querySelectorAll("mjx-assistive-mml"))
-    if (!first(tag.innerHTML)) tag.replaceChildren();
+    if (!first(tag.innerHTML) && !tag.closest("th, a, h1, h2, h3, summary")) tag.replaceChildren();
   const tokens = "article :is(.highlight, .sig) span:not(:has(span))";
   for (const tag of document.querySelectorAll(tokens)) {
     const box = tag.closest(".highlight, .sig").parentElement.className;
