@@ -112,6 +112,8 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     if exception or app.builder.format != "html":
         return
     static = Path(app.outdir, "_static")
+    if not (static / "styles" / "theme.css").is_file():
+        return  # Nothing had changed: Sphinx copied nothing, and what was made before stands.
     styles = bundled(app, STYLES, "css")
     scripts = bundled(app, SCRIPTS, "js")
     pages = {

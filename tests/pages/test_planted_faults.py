@@ -153,6 +153,23 @@ def test_a_build_that_failed_fails_again(small_book: Path) -> None:
     assert build(small_book).returncode != 0
 
 
+def test_a_build_without_a_change_leaves_style_and_script_as_they_are(
+    small_book: Path,
+) -> None:
+    static = small_book / "_build" / "html" / "_static"
+    made = []
+    for _ in range(2):
+        done = build(small_book)
+        assert done.returncode == 0, done.stdout
+        made.append(
+            [
+                (static / f"pages.{kind}").read_bytes()
+                for kind in ("css", "js")
+            ]
+        )
+    assert made[0] == made[1]
+
+
 def test_a_change_of_the_package_reaches_the_page(small_book: Path) -> None:
     file = write_package(small_book, PACKAGE)
     text = (
