@@ -147,7 +147,7 @@ def goals(sources: Sources) -> Table:
 def machine(sources: Sources) -> Table:
     """One row for each thing that the measured times depend on."""
     rows = list(map(list, sources.stored("benchmarks")["machine"].items()))
-    return ["measured on", ""], rows
+    return ["part", "measured on"], rows
 
 
 def settings(sources: Sources) -> Table:
