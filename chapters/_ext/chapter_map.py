@@ -230,7 +230,7 @@ class Chapters(SphinxDirective):
 
     def table(self, book: list[Chapter]) -> nodes.Node:
         """Return question, needs and minutes of each chapter."""
-        head = ["", "chapter", "question", "you need", "minutes"]
+        head = ["no.", "chapter", "question", "you need", "minutes"]
         group = nodes.tgroup(cols=len(head))
         group += [nodes.colspec(colwidth=1) for _ in head]
         group += nodes.thead("", row(nodes.Text(cell) for cell in head))
