@@ -376,3 +376,29 @@ def test_pictures_are_loaded_for_print(watch: Watch) -> None:
     tab.wait_for_function(
         "[...document.querySelectorAll('article img')].every((t) => t.naturalWidth)"
     )
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["wide", "phone"])
+def test_a_link_in_the_contents_leads_to_its_heading(
+    browser: Browser, html: Path, size: dict[str, int]
+) -> None:
+    context = browser.new_context(viewport=size)
+    tab = Watch(context, html).open("chapters/softmax")
+    # Sections are laid out on the way; none may push away the one that was asked for.
+    missed = tab.evaluate(
+        """async () => {
+          const frame = () => new Promise(requestAnimationFrame);
+          const missed = [];
+          for (const link of [...document.querySelectorAll(".page-toc a")].reverse()) {
+            link.click();
+            for (let n = 0; n < 5; n++) await frame();
+            const heading = document.querySelector(`${link.hash} > :is(h2, h3)`);
+            const { top } = heading.getBoundingClientRect();
+            const end = scrollY + innerHeight > document.documentElement.scrollHeight - 2;
+            if (!end && (top < 0 || top > 140)) missed.push([link.hash, top]);
+          }
+          return missed;
+        }"""
+    )
+    context.close()
+    assert missed == []
