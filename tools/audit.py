@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -85,26 +86,30 @@ def browser() -> str:
 def measure(
     command: Path, chrome: str, address: str, options: list[str]
 ) -> dict[str, Any]:
-    """Return Lighthouse's report on one visit."""
-    done = subprocess.run(
-        [
-            *node_command("node"),
-            str(command),
-            address,
-            "--quiet",
-            "--output=json",
-            f"--only-categories={','.join(CATEGORIES)}",
-            f"--chrome-flags={CHROME}",
-            *options,
-        ],
-        env={"CHROME_PATH": chrome, "PATH": "/usr/bin:/bin", "HOME": "/tmp"},
-        capture_output=True,
-        encoding="utf-8",
+    """Return Lighthouse's report on one visit; a browser that failed to start gets two more."""
+    for _ in range(3):
+        done = subprocess.run(
+            [
+                *node_command("node"),
+                str(command),
+                address,
+                "--quiet",
+                "--no-enable-error-reporting",
+                "--output=json",
+                f"--only-categories={','.join(CATEGORIES)}",
+                f"--chrome-flags={CHROME}",
+                *options,
+            ],
+            env=os.environ | {"CHROME_PATH": chrome},
+            capture_output=True,
+            encoding="utf-8",
+        )
+        if not done.returncode:
+            report: dict[str, Any] = json.loads(done.stdout)
+            return report
+    sys.exit(
+        f"make: Lighthouse stopped at {address}:\n{done.stderr}{done.stdout[-2000:]}"
     )
-    if done.returncode:
-        sys.exit(f"make: Lighthouse stopped at {address}:\n{done.stderr}")
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
 
 
 def summary(reports: list[dict[str, Any]]) -> dict[str, float]:
