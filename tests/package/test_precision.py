@@ -214,6 +214,20 @@ def test_autocast_lets_a_float32_layer_attend_in_bfloat16() -> None:
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_autocast_lets_inputs_and_a_layer_of_different_dtypes_meet(
+    return_weights: bool,
+) -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(12, 3)
+    x = torch.randn(B, L, 12).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        result, expected = (
+            layer(y, return_weights=return_weights) for y in (x, x.float())
+        )
+    torch.testing.assert_close(result, expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", HALF)
 def test_a_large_negative_number_in_place_of_minus_infinity_is_not_what_masks_make(
     dtype: torch.dtype,
