@@ -1434,6 +1434,18 @@ def test_pytorchs_function_is_given_no_sizes_of_zero(
     assert kernel_calls == []
 
 
+def test_pytorchs_function_is_given_no_bias_of_another_dtype_than_the_inputs(
+    kernel_calls: list[tuple],
+) -> None:
+    """Not every kernel takes one."""
+    tensors = [torch.randn(B, H, n, E).half() for n in (L, S, S)]
+    bias = torch.tensor(_bias(L, S)).float()
+    functional.scaled_dot_product_attention(*tensors, bias)
+    assert kernel_calls == []
+    functional.scaled_dot_product_attention(*tensors, bias.half())
+    assert len(kernel_calls) == 1
+
+
 @pytest.mark.parametrize("leading", [(), (H,), (B, H)])
 def test_pytorchs_function_gets_four_axes_the_leading_ones_alike(
     leading: tuple[int, ...], kernel_calls: list[tuple]
