@@ -1658,24 +1658,29 @@ def test_a_shared_heads_gradient_is_the_sum_over_its_group(
 
 
 @pytest.mark.parametrize("return_weights", [False, True])
-def test_grouped_heads_need_no_batch(return_weights: bool) -> None:
+@pytest.mark.parametrize("leading", [(), (2, 3)])
+def test_grouped_heads_may_stand_behind_any_leading_axes(
+    leading: tuple[int, ...], return_weights: bool
+) -> None:
     torch.manual_seed(0)
-    query, key, value = (
-        torch.randn(heads, n, E) for heads, n in ((6, L), (2, S), (2, S))
-    )
-    options = {"enable_gqa": True, "return_weights": return_weights}
-    alone = functional.scaled_dot_product_attention(
-        query, key, value, **options
-    )
+    inputs = [
+        torch.randn(*leading, heads, n, E)
+        for heads, n in ((6, L), (2, S), (2, S))
+    ]
+    options: dict[str, Any] = {
+        "enable_gqa": True,
+        "return_weights": return_weights,
+    }
+    result = functional.scaled_dot_product_attention(*inputs, **options)
     batch = functional.scaled_dot_product_attention(
-        query[None], key[None], value[None], **options
+        *(x.reshape(-1, *x.shape[-3:]) for x in inputs), **options
     )
     for x, y in zip(
-        alone if return_weights else (alone,),
+        result if return_weights else (result,),
         batch if return_weights else (batch,),
         strict=True,
     ):
-        torch.testing.assert_close(x, y[0])
+        torch.testing.assert_close(x, y.reshape(x.shape))
 
 
 def test_heads_that_differ_are_refused_without_enable_gqa() -> None:
