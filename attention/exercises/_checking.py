@@ -1,0 +1,535 @@
+"""How an answer is tried: on many inputs, within a time limit, whatever it does."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+SECONDS = 10.0
+"""How long one call of an answer may take."""
+
+# How far a right answer may be from ours: relative to the largest number expected.
+TOLERANCES = {"float32": 2e-4, "float64": 1e-8}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a checker says of an answer; true if the answer is right.
+
+    Attributes
+    ----------
+    exercise : str
+        The exercise's name.
+    state : {"right", "wrong", "blank"}
+        Blank is what has not been answered yet.
+    says : str
+        The verdict in words, which a notebook shows.
+    first_input : str
+        The input that exposed a wrong answer, in words.
+    """
+
+    exercise: str
+    state: Literal["right", "wrong", "blank"]
+    says: str
+    first_input: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether the answer is right."""
+        return self.state == "right"
+
+    def __repr__(self) -> str:
+        """Return the verdict in words."""
+        return self.says
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of a function that is checked.
+
+    `what` completes "with …"; `arguments` are handed over in their order, each time as copies.
+    """
+
+    what: str
+    arguments: tuple[Any, ...]
+
+    @property
+    def tolerance(self) -> float:
+        """How far a right answer may be off, by the coarsest dtype among the arguments."""
+        coarse = any(
+            str(getattr(x, "dtype", "")).endswith("float32")
+            for x in self.arguments
+        )
+        return TOLERANCES["float32" if coarse else "float64"]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer that people give, and what is said to it.
+
+    An answer makes this mistake if it returns what `function` returns.
+    """
+
+    function: Callable[..., Any]
+    says: str
+
+
+def right(exercise: str) -> Verdict:
+    """Return the verdict on a right answer."""
+    return Verdict(exercise, "right", f"✓ {exercise}: right.")
+
+
+def wrong(exercise: str, says: str, first_input: str) -> Verdict:
+    """Return the verdict on a wrong answer."""
+    return Verdict(
+        exercise, "wrong", f"✗ {exercise}: not yet. {says}", first_input
+    )
+
+
+def blank(exercise: str, says: str = "") -> Verdict:
+    """Return the verdict on an answer that has not been given."""
+    says = says or "replace the ... by your answer, and run the cell again."
+    return Verdict(exercise, "blank", f"… {exercise}: still blank; {says}")
+
+
+# ------------------------------------------------------------------------------- calling an answer
+class _OutOfTimeError(BaseException):
+    """Ends an answer that takes too long; no `except Exception` holds it up."""
+
+
+class _Silence(io.TextIOBase):
+    """Takes what an answer prints, however much, and keeps nothing."""
+
+    def write(self, text: str) -> int:
+        """Drop the text."""
+        return len(text)
+
+
+class AnswerError(Exception):
+    """An answer failed in a way that the message says."""
+
+    def __init__(self, says: str, cause: BaseException | None = None):
+        super().__init__(says)
+        self.cause = cause
+
+
+def call(
+    answer: Callable[..., Any],
+    arguments: Sequence[Any],
+    seconds: float | None = None,
+) -> Any:
+    """Return what an answer returns for some arguments; what it prints is dropped.
+
+    It runs in a thread of its own, so that it can be left when the time is up.
+
+    Raises
+    ------
+    AnswerError
+        It raised, or took longer than `seconds` (by default `SECONDS`).
+    """
+    seconds = SECONDS if seconds is None else seconds
+    returned: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with np.errstate(all="ignore"):
+                returned.append(answer(*arguments))
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    with (
+        redirect_stdout(_Silence()),
+        redirect_stderr(_Silence()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        thread.start()
+        thread.join(seconds)
+        late = thread.is_alive()
+        if late:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(thread.ident or 0),
+                ctypes.py_object(_OutOfTimeError),
+            )
+            thread.join(1.0)
+    if late:
+        raise AnswerError(
+            f"it did not end within {seconds:g} seconds; does every loop end"
+        )
+    if raised:
+        error = raised[0]
+        raise AnswerError(
+            f"it raises {type(error).__name__}: {_short(error)}", error
+        )
+    return returned[0]
+
+
+def _short(thing: object, limit: int = 200) -> str:
+    text = " ".join(str(thing).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def copied(argument: Any, torch_too: bool) -> Any:
+    """Return a copy of an argument, arrays as tensors where PyTorch is spoken."""
+    if isinstance(argument, np.ndarray):
+        copy = argument.copy()
+        return torch.from_numpy(copy) if torch_too else copy
+    if isinstance(argument, torch.Tensor):
+        return argument.clone()
+    if isinstance(argument, dict):
+        return {k: copied(v, torch_too) for k, v in argument.items()}
+    if isinstance(argument, list | tuple):
+        return type(argument)(copied(x, torch_too) for x in argument)
+    return argument
+
+
+def unchanged(before: Any, after: Any) -> bool:
+    """Whether an argument still holds what it held."""
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(
+            unchanged(before[key], after[key]) for key in before
+        )
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(
+            map(unchanged, before, after)
+        )
+    if isinstance(before, np.ndarray | torch.Tensor):
+        first, second = np.asarray(before), np.asarray(after)
+        return first.shape == second.shape and bool(
+            np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
+        )
+    return True
+
+
+# ------------------------------------------------------------------------------ judging its result
+def as_array(result: Any) -> np.ndarray[Any, Any]:
+    """Return a result as an array of float64, or of booleans.
+
+    Raises
+    ------
+    AnswerError
+        It is nothing that holds numbers.
+    """
+    if isinstance(result, torch.Tensor):
+        result = result.detach().cpu()
+        if result.dtype in (torch.bfloat16, torch.float16):
+            result = result.float()
+    try:
+        array = np.asarray(result)
+    except (TypeError, ValueError, RuntimeError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "biuf":
+        raise AnswerError(
+            f"it returns {described(result)}, where numbers are expected"
+        )
+    return array if array.dtype.kind == "b" else array.astype(np.float64)
+
+
+def described(thing: object) -> str:
+    """Say what a thing is, by type and shape."""
+    shape = getattr(thing, "shape", None)
+    kind = type(thing).__name__
+    article = "an" if kind[:1] in "aeiou" else "a"
+    of_shape = f" of shape {tuple(shape)}" if shape is not None else ""
+    return f"{article} {kind}{of_shape}"
+
+
+def differs(
+    got: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+    tolerance: float,
+) -> tuple[int, ...] | None:
+    """Return where an array of the same shape is farthest off, None if it is close everywhere."""
+    if expected.dtype.kind == "b":
+        off = (got != expected).astype(float)
+        limit = 0.0
+    else:
+        finite = np.abs(expected[np.isfinite(expected)])
+        limit = tolerance * max(1.0, finite.max(initial=0.0))
+        with np.errstate(invalid="ignore"):
+            off = np.abs(got - expected)
+        off[got == expected] = 0.0  # infinities
+        off = np.where(np.isnan(got) & ~np.isnan(expected), np.inf, off)
+        off = np.where(np.isnan(got) & np.isnan(expected), 0.0, off)
+    if not off.size or off.max() <= limit:
+        return None
+    return tuple(int(i) for i in np.unravel_index(off.argmax(), off.shape))
+
+
+def complaint(
+    result: Any, expected: Any, tolerance: float, called: str = "the result"
+) -> str:
+    """Say how a result differs from what is expected; nothing if it does not.
+
+    A tuple or a dict is compared part by part.
+
+    Raises
+    ------
+    AnswerError
+        The result, or a part of it, is not what holds numbers.
+    """
+    if isinstance(expected, tuple):
+        if not isinstance(result, tuple | list) or len(result) != len(
+            expected
+        ):
+            return (
+                f"{called} is {described(result)}, where"
+                f" {len(expected)} results are expected"
+            )
+        pairs = [
+            (f"result {i} of {len(expected)}", r, e)
+            for i, (r, e) in enumerate(
+                zip(result, expected, strict=True), start=1
+            )
+        ]
+        for name, one, other in pairs:
+            if found := complaint(one, other, tolerance, name):
+                return found
+        return ""
+    got, expected = as_array(result), as_array(expected)
+    if got.shape != expected.shape:
+        return (
+            f"{called} has shape {got.shape}, where {expected.shape} is"
+            " expected"
+        )
+    if (got.dtype.kind == "b") != (expected.dtype.kind == "b"):
+        kinds = {True: "booleans", False: "numbers"}
+        return (
+            f"{called} holds {kinds[got.dtype.kind == 'b']}, where"
+            f" {kinds[expected.dtype.kind == 'b']} are expected"
+        )
+    at = differs(got, expected, tolerance)
+    if at is None:
+        return ""
+    where = f" at index {list(at)}" if at else ""
+    return f"{called} is {got[at]:.6g}{where}, where {expected[at]:.6g} is expected"
+
+
+def check_function(
+    exercise: str,
+    answer: Any,
+    expected: Callable[..., Any],
+    cases: Sequence[Case],
+    mistakes: Sequence[Mistake] = (),
+    *,
+    torch_too: bool = True,
+) -> Verdict:
+    """Return the verdict on a function, from the first case that it gets wrong.
+
+    Parameters
+    ----------
+    exercise : str
+        The exercise's name.
+    answer : Any
+        What is to be a function that takes the arguments of each case.
+    expected : Callable
+        A right function, of NumPy arrays.
+    cases : sequence of Case
+        The inputs, the simplest first.
+    mistakes : sequence of Mistake
+        What wrong answers return, the likeliest first.
+    torch_too : bool
+        Also try tensors, where arrays make the answer fail on the first case.
+    """
+    if answer is ... or answer is None:
+        return blank(exercise)
+    if not callable(answer) or isinstance(answer, type):
+        return wrong(
+            exercise,
+            f"This is {described(answer)}, and a function is expected:"
+            " hand over its name, without calling it.",
+            "anything",
+        )
+    tensors = False
+    for position, case in enumerate(cases):
+        try:
+            if position == 0 and torch_too:
+                tensors = _speaks_torch(answer, case)
+            result = _result(answer, case, tensors)
+            if result is None or result is ...:
+                return blank(
+                    exercise,
+                    "the function returns nothing: replace its ... by your"
+                    " answer, and end it with return.",
+                )
+            says = complaint(
+                result, expected(*case.arguments), case.tolerance
+            )
+        except AnswerError as error:
+            says = str(error)
+            result = None
+        if says:
+            hint = _diagnosis(result, case, expected, mistakes)
+            return wrong(
+                exercise,
+                f"With {case.what}, {says.rstrip('.')}.{hint}",
+                case.what,
+            )
+    return right(exercise)
+
+
+def _speaks_torch(answer: Callable[..., Any], case: Case) -> bool:
+    """Whether an answer works for tensors and not for arrays."""
+    try:
+        call(answer, copied(case.arguments, False))
+    except AnswerError as error:
+        if not isinstance(error.cause, TypeError | AttributeError):
+            return False
+    else:
+        return False
+    try:
+        call(answer, copied(case.arguments, True))
+    except AnswerError:
+        return False
+    return True
+
+
+def _result(answer: Callable[..., Any], case: Case, tensors: bool) -> Any:
+    """Return an answer's result for a case, and see that it leaves its inputs alone."""
+    given = copied(case.arguments, tensors)
+    result = call(answer, given)
+    if not unchanged(case.arguments, given):
+        raise AnswerError(
+            "it changes its input in place: a caller would not expect that;"
+            " work on a copy"
+        )
+    return result
+
+
+def _diagnosis(
+    result: Any,
+    case: Case,
+    expected: Callable[..., Any],
+    mistakes: Sequence[Mistake],
+) -> str:
+    """Return what a wrong result looks like, if it is known."""
+    if result is None:
+        return ""
+    for mistake in mistakes:
+        try:
+            made = call(mistake.function, copied(case.arguments, False))
+            alike = not complaint(result, made, case.tolerance)
+        except AnswerError:
+            continue
+        if alike and complaint(
+            made, expected(*case.arguments), case.tolerance
+        ):
+            return f" This looks like {mistake.says}"
+    return ""
+
+
+# ------------------------------------------------------------------------- numbers and choices
+def check_numbers(
+    exercise: str,
+    answer: Any,
+    expected: Any,
+    mistakes: Mapping[str, Any],
+    *,
+    tolerance: float = 1e-3,
+) -> Verdict:
+    """Return the verdict on a number, or on several in a list or an array.
+
+    What is right is not said. `mistakes` maps what is said to a wrong answer ("that is …") to
+    the answer; the tolerance is relative to the largest number expected.
+    """
+    if answer is ... or answer is None:
+        return blank(exercise)
+    right_one = np.asarray(expected, dtype=float)
+    try:
+        if isinstance(answer, bool):
+            raise AnswerError("it is a boolean, where a number is expected")
+        got = as_array(answer)
+    except AnswerError as error:
+        says = str(error).replace("it returns", "This is")
+        return wrong(exercise, f"{says.rstrip('.')}.", "the answer")
+    if got.shape != right_one.shape:
+        how_many = (
+            f"{right_one.size} numbers of shape {right_one.shape} are"
+            if right_one.shape
+            else "one number is"
+        )
+        return wrong(
+            exercise,
+            f"This has shape {got.shape}, and {how_many} expected.",
+            "the answer",
+        )
+    limit = tolerance * float(np.abs(right_one).max())
+    got = got.astype(float)
+
+    def near(other: Any) -> bool:
+        other = np.asarray(other, dtype=float)
+        return other.shape == got.shape and bool(
+            np.all(np.abs(got - other) <= limit)
+        )
+
+    if near(right_one):
+        return right(exercise)
+    for says, value in mistakes.items():
+        if near(value):
+            return wrong(exercise, f"That is {says}", "the answer")
+    return wrong(exercise, _how_far(got, right_one, limit), "the answer")
+
+
+def _how_far(
+    got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], limit: float
+) -> str:
+    """Say which way numbers are off, without saying what is right."""
+    if not np.isfinite(got).all():
+        return "It is not finite."
+    if not expected.shape:
+        return f"It is too {'large' if got > expected else 'small'}."
+    off = np.argwhere(np.abs(got - expected) > limit)
+    places = ", ".join(str(place.tolist()) for place in off[:3])
+    more = " and elsewhere" if len(off) > 3 else ""
+    return f"Look again at index {places}{more}."
+
+
+def check_choice(
+    exercise: str,
+    answer: Any,
+    correct: str,
+    why_not: Mapping[str, str],
+    *,
+    several: bool = False,
+) -> Verdict:
+    """Return the verdict on a letter, or with `several` on the letters of all that holds.
+
+    `why_not` says of each wrong letter what speaks against it; with `several`, also of each right
+    one what to look at where it is left out, without naming it.
+    """
+    if answer is ... or answer is None:
+        return blank(exercise)
+    letters = sorted({*correct, *why_not})
+    allowed = f"{letters[0]} to {letters[-1]}"
+    if isinstance(answer, set | list | tuple):
+        answer = "".join(map(str, answer))
+    given = set(str(answer).upper()) - set(" ,")
+    if not isinstance(answer, str) or not given or not given <= {*letters}:
+        wanted = "letters" if several else "one letter"
+        return wrong(
+            exercise,
+            f"The answer is to be {wanted} from {allowed}, as a text.",
+            "the answer",
+        )
+    if len(given) > 1 and not several:
+        return wrong(
+            exercise, "One letter is wanted, not several.", "the answer"
+        )
+    if given == {*correct}:
+        return right(exercise)
+    if surplus := sorted(given - {*correct}):
+        says = f"{surplus[0]} does not hold: {why_not[surplus[0]]}"
+    else:
+        missing = sorted({*correct} - given)[0]
+        says = f"Something that holds is missing: {why_not[missing]}"
+    return wrong(exercise, says, "the answer")

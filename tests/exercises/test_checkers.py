@@ -1,0 +1,187 @@
+"""Each checker accepts right answers, however written, and rejects those that people give."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from answers import Proof, proofs
+
+from attention import exercises
+from attention.exercises import Verdict, _checking
+from attention.exercises._checking import Case, check_function
+
+PROOFS = proofs()
+CHECKERS = [name for name in exercises.__all__ if name.startswith("check_")]
+
+
+def cases(kind: str) -> list[Any]:
+    """Return parameters: a proof and one of its right or wrong answers."""
+    return [
+        pytest.param(proof, answer, id=f"{proof.check.__name__[6:]}: {name}")
+        for proof in PROOFS
+        for name, answer in getattr(proof, kind).items()
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_checking, "SECONDS", 3.0)
+
+
+@pytest.mark.parametrize(("proof", "answer"), cases("right"))
+def test_a_right_answer_is_accepted(proof: Proof, answer: Any) -> None:
+    verdict = proof.check(answer)
+    assert verdict, verdict.says
+    assert verdict.says.count("\n") == 0
+
+
+@pytest.mark.parametrize(("proof", "answer"), cases("wrong"))
+def test_a_wrong_answer_is_rejected_for_the_right_reason(
+    proof: Proof, answer: tuple[Any, str]
+) -> None:
+    verdict = proof.check(answer[0])
+    assert verdict.state == "wrong"
+    assert verdict.first_input
+    assert answer[1] in verdict.says
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_every_checker_has_its_proof(name: str) -> None:
+    (proof,) = (p for p in PROOFS if p.check.__name__ == name)
+    assert len(proof.right) >= 3
+    assert len(proof.wrong) >= 6
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_a_blank_is_told_from_a_wrong_answer(name: str) -> None:
+    for empty in (..., None):
+        verdict = getattr(exercises, name)(empty)
+        assert verdict.state == "blank"
+        assert "still blank" in verdict.says
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_a_checker_survives_whatever_it_is_handed(name: str) -> None:
+    things = ["", "x", b"x", 1j, {}, object(), int, [[1], [2, 3]], np.nan]
+    for thing in [*things, torch.empty(0), np.array("x"), range(3)]:
+        verdict = getattr(exercises, name)(thing)
+        assert isinstance(verdict, Verdict)
+        assert verdict.state == "wrong", thing
+
+
+# --- the framework, on one small exercise
+def double(answer: Any) -> Verdict:
+    """Check a function that doubles an array."""
+    given = (np.array([1.0, 2.0]),)
+    return check_function(
+        "double", answer, lambda x: 2 * x, [Case("two numbers", given)]
+    )
+
+
+def raises_exit(x: Any) -> Any:
+    sys.exit(3)
+
+
+def raises_interrupt(x: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def recurses(x: Any) -> Any:
+    return recurses(x)
+
+
+def prints(x: Any) -> Any:
+    print("loud")
+    print("loud", file=sys.stderr)
+    return 2 * x
+
+
+def warns(x: Any) -> Any:
+    np.log(np.zeros(1))
+    return 2 * x
+
+
+def returns_a_text(x: Any) -> Any:
+    return "2, 4"
+
+
+def returns_objects(x: Any) -> Any:
+    return [[1], [2, 3]]
+
+
+def returns_itself(x: Any) -> Any:
+    return returns_itself
+
+
+def swallows_everything(x: Any) -> Any:
+    while True:
+        try:
+            time.sleep(0.01)
+        except Exception:
+            continue
+
+
+def takes_no_argument() -> Any:
+    return 2
+
+
+def changes_its_input(x: Any) -> Any:
+    x *= 2
+    return x
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (raises_exit, "raises SystemExit"),
+        (raises_interrupt, "raises KeyboardInterrupt"),
+        (recurses, "raises RecursionError"),
+        (returns_a_text, "a str"),
+        (returns_objects, "a list"),
+        (returns_itself, "a function"),
+        (swallows_everything, "did not end"),
+        (takes_no_argument, "raises TypeError"),
+        (changes_its_input, "in place"),
+        (lambda x: (2 * x)[:, None], "shape (2, 1), where (2,)"),
+        (lambda x: x > 0, "holds booleans"),
+        (lambda x: np.array([2.0, np.nan]), "nan at index [1]"),
+        (lambda x: 2 * x + 1e-6, "is expected"),
+        (2.0, "a float, and a function is expected"),
+        (Verdict, "without calling it"),
+    ],
+)
+def test_an_answer_that_misbehaves_is_told_how(
+    answer: Any, words: str
+) -> None:
+    verdict = double(answer)
+    assert verdict.state == "wrong"
+    assert words in verdict.says
+
+
+def test_what_an_answer_prints_is_not_shown(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert double(prints)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_warning_of_an_answer_does_not_get_out() -> None:
+    assert double(warns)
+
+
+def test_an_answer_may_use_tensors_alone() -> None:
+    assert double(lambda x: x.add(x))
+
+
+def test_an_answer_cannot_reach_the_inputs_of_the_next_one() -> None:
+    assert not double(changes_its_input)
+    assert double(lambda x: 2 * x)
+
+
+def test_a_verdict_is_shown_by_its_words() -> None:
+    assert repr(double(lambda x: x + x)) == "✓ double: right."
