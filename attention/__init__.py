@@ -10,6 +10,7 @@ module                    what it holds
 :mod:`.positions`         sinusoidal codes, and rotary embedding (RoPE) in both pairings
 :mod:`.plotting`          the book's figures (needs matplotlib; not imported here)
 :mod:`.live`              figures that a reader turns (the same; draws with live.js)
+:mod:`.exercises`         checkers of answers to the book's exercises (not imported here)
 ========================  ==================================================================
 
 The letters in shapes: B batch, H heads and, as in PyTorch's documentation, L queries, S keys,
