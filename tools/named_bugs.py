@@ -36,10 +36,14 @@ from test_planted_bugs import MUTANTS, PACKAGE  # noqa: E402
 
 
 def notebooks() -> list[str]:
-    """Return the notebooks, those that are quick to run first."""
+    """Return the chapters' notebooks, those that are quick to run first."""
     budgets = STORED.with_name("budgets.json")
     seconds = json.loads(budgets.read_text("utf-8"))["notebooks"]
-    paths = [p.relative_to(ROOT) for p in ROOT.glob("chapters/*.ipynb")]
+    paths = [
+        path.relative_to(ROOT)
+        for path in ROOT.glob("chapters/*.ipynb")
+        if not path.stem.endswith("-exercises")
+    ]
     paths.sort(key=lambda path: (seconds.get(path.stem, 0.0), path))
     return list(map(str, paths))
 

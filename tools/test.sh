@@ -13,6 +13,7 @@ printf 'Checking style, layout and types\n'
 "$py" -m ruff check --quiet --output-format concise . || fail "ruff found the faults above: 'make format' mends most of them."
 "$py" -m ruff format --check --quiet --output-format concise . || fail "the files above are not laid out as agreed: run 'make format'."
 "$py" -m mypy --no-error-summary || fail "mypy found the faults above."
+"$py" tools/mutation.py --changed || fail "a change in attention/ escapes the tests of the package: see above."
 "$py" tools/locked.py .make/build.lock "$py" tools/build.py || exit 1
 printf 'Testing the package, the notebooks and the pages\n'
 # A notebook is one kernel: all its cells have to run in one process.
