@@ -1,7 +1,7 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book colab test coverage conformance mutation named-bugs bench budgets audit variants versions dist serve run checkpoints format lock clean
+.PHONY: help setup book colab test coverage conformance checkers mutation named-bugs bench budgets audit variants versions dist serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
@@ -27,6 +27,9 @@ coverage: setup  ## measure which lines and branches of attention/ the tests run
 
 conformance: setup  ## run the cases of ONNX and PyTorch through the package, and count them (WRITE=1 stores)
 	@$(py) tools/conformance.py $(if $(WRITE),--write)
+
+checkers: setup  ## try the exercises' checkers on right and wrong answers, and print what exposes each (WRITE=1 stores)
+	@$(py) tools/checkers.py $(if $(WRITE),--write)
 
 mutation: setup  ## change the package in every small way, and see that its tests notice (CHANGED=1, WRITE=1)
 	@$(py) tools/mutation.py $(if $(CHANGED),--changed) $(if $(WRITE),--write)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-SECONDS = 10.0
+SECONDS = 20.0
 """How long one call of an answer may take."""
 
 # How far a right answer may be from ours: relative to the largest number expected.

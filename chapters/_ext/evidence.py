@@ -240,6 +240,30 @@ def lighthouse(sources: Sources) -> Table:
     return head, rows
 
 
+def answers(sources: Sources) -> Table:
+    """One row for each wrong answer to an exercise: the first input that exposes it."""
+    rows = [
+        [exercise, name, first_input]
+        for exercise, wrong in sources.stored("answers")["wrong"].items()
+        for name, first_input in wrong.items()
+    ]
+    return ["exercise", "wrong answer", "first exposed by"], rows
+
+
+def checkers(sources: Sources) -> Table:
+    """One row for each chapter: its checkers, and the answers that they are tried on."""
+    stored = sources.stored("answers")
+    chapters: dict[str, list[int]] = {}
+    for exercise, wrong in stored["wrong"].items():
+        counts = [1, stored["right"][exercise], len(wrong)]
+        for name in (exercise.partition("-")[0], "all"):
+            row = chapters.setdefault(name, [0, 0, 0])
+            row[:] = [a + b for a, b in zip(row, counts, strict=True)]
+    chapters["all"] = chapters.pop("all")
+    head = ["exercises", "checkers", "right answers", "wrong answers"]
+    return head, [[name, *map(str, row)] for name, row in chapters.items()]
+
+
 TABLES: dict[str, Callable[[Sources], Table]] = {
     table.__name__: table
     for table in (
@@ -255,6 +279,8 @@ TABLES: dict[str, Callable[[Sources], Table]] = {
         notebooks,
         pages,
         lighthouse,
+        checkers,
+        answers,
     )
 }
 
