@@ -192,14 +192,23 @@
   );
   top.addEventListener("click", () => scrollTo({ top: 0 }));
 
-  // Paper is white, and pictures that wait to be scrolled to would be missing on it.
+  // Paper is white, and pictures that wait to be scrolled to would be missing on it, as would hints
+  // and solutions that are folded away.
+  let opened = [];
   const print = () => {
     root.theme = "light";
     for (const image of all("img[loading=lazy]")) image.loading = "eager";
+    opened = [...opened, ...all("details.folded:not([open])")];
+    for (const tag of opened) tag.open = true;
+  };
+  const printed = () => {
+    paint();
+    for (const tag of opened) tag.open = false;
+    opened = [];
   };
   addEventListener("beforeprint", print);
-  addEventListener("afterprint", paint);
-  matchMedia("print").addEventListener("change", ({ matches }) => (matches ? print() : paint()));
+  addEventListener("afterprint", printed);
+  matchMedia("print").addEventListener("change", ({ matches }) => (matches ? print() : printed()));
 
   // Browsers let no page read another over file://: search shows no excerpts there.
   if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

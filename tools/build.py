@@ -5,7 +5,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,8 +29,14 @@ ADDRESS = ["BOOK_URL", "BOOK_REPOSITORY"]
 def toc_pages() -> list[str]:
     """Return the pages that _toc.yml names, in order, without their suffixes."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+
+    def files(entries: list[dict[str, Any]]) -> Iterator[str]:
+        for entry in entries:
+            yield entry["file"]
+            yield from files(entry.get("sections", []))
+
     parts = [
-        entry["file"] for part in toc["parts"] for entry in part["chapters"]
+        page for part in toc["parts"] for page in files(part["chapters"])
     ]
     return [toc["root"], *parts]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,20 +171,30 @@ def opened(content: str) -> tuple[dict[str, str], str]:
     return options, "\n".join(lines).strip("\n")
 
 
+def prints(name: str, listing: Mapping[str, str]) -> bool:
+    """Say whether a listing of the page prints what is named so in the package."""
+    return name.endswith(listing["caption"].split("`")[1])
+
+
 class Page:
     """Converts the Markdown of one page, cell by cell from the first to the last.
 
-    `numbers` is what printed_numbers.py says of the page, `book` what it says of the book.
+    `numbers` is what printed_numbers.py says of the page, `book` what it says of the book. What is
+    for teachers alone is kept if told so.
     """
 
     def __init__(
-        self, numbers: dict[str, Any], book: dict[str, Any]
+        self,
+        numbers: dict[str, Any],
+        book: dict[str, Any],
+        teacher: bool = False,
     ) -> None:
-        self.numbers, self.book = numbers, book
+        self.numbers, self.book, self.teacher = numbers, book, teacher
         self.macros: Macros = book["macros"]
         self.headings = iter(numbers["headings"])
         self.listings = iter(numbers["listings"])
         self.cited: set[str] = set()
+        self.level = 0
 
     def markdown(self, source: str, one_line: bool = False) -> str:
         """Return the plain form of some Markdown; display formulas on one line if told so."""
@@ -242,6 +253,7 @@ class Page:
         if number is None:
             raise PlainError(f"the page has no heading for: {lines[0]}")
         marks, _, title = lines[0].partition(" ")
+        self.level = len(marks)
         prefix = f"{number}. " if number else ""
         return f"{marks} {prefix}{self.text(title.strip())}"
 
@@ -277,6 +289,22 @@ class Page:
             title = f" ({title})" if title else ""
             inner = self.markdown(body, one_line=True)
             return quote(f"**{called.capitalize()}**{title}\n\n{inner}")
+        if name == "exercise":
+            # A heading, so that Colab's and Jupyter's contents list it.
+            marks = "#" * (self.level + 1)
+            title = f" ({title})" if title else ""
+            inner = self.markdown(body, one_line)
+            return (
+                f"{marks} {self.label(options['label'])}{title}\n\n{inner}"
+            )
+        if name == "solution-start":
+            return f"**{self.label(options['label'])}**"
+        if name == "solution-end":
+            return "***"
+        if name == "only" and opening[2] == "teacher":
+            inner = self.markdown(body, one_line=True)
+            note = quote(f"**For teachers**\n\n{inner}")
+            return note if self.teacher else ""
         raise PlainError(f"no plain form of the directive {name}")
 
     def proof(self, body: str, one_line: bool) -> str:
@@ -295,13 +323,8 @@ class Page:
 
     def source(self, name: str) -> str:
         """Return a piece of the package's source, as the page prints it."""
-        listing = next(self.listings, None)
-        shown = (
-            listing["caption"].partition("`")[2].partition("`")[0]
-            if listing
-            else ""
-        )
-        if not listing or not name.endswith(shown):
+        listing = next(filter(partial(prints, name), self.listings), None)
+        if not listing:
             raise PlainError(f"the page does not print {name} here")
         return (
             f"**{listing['title']}** {listing['caption']}\n\n"

@@ -4,7 +4,8 @@
     ```
 
 `map` draws which chapter builds on which, `table` lists each one's question, needs and minutes.
-Both come from the boxes that open the chapters, so that a changed box changes the introduction.
+Both come from the boxes that open the chapters, so that a changed box changes the introduction. The
+table also leads to each chapter's exercises, and says how many there are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -27,6 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 REFERENCE = re.compile(r"\{ref\}`(?:[^`<]*<)?([\w-]+)>?`")
+EXERCISE = re.compile(r"^[:`]{3,}\{exercise\}", re.MULTILINE)
 # Heights of a chapter's box and of the room below it, in shares of the map.
 BOX, ROOM = 5, 3
 
@@ -42,6 +44,8 @@ class Chapter:
     needs: str
     minutes: int
     builds_on: tuple[str, ...]
+    # Its page of exercises and how many there are, if it has one.
+    exercises: tuple[str, int] | None = None
 
 
 class MisreadError(ValueError):
@@ -83,18 +87,30 @@ def chapters(root: Path) -> list[Chapter]:
     """Return the numbered chapters of _toc.yml, in order."""
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     parts = [part for part in toc["parts"] if "numbered" in part]
-    files = [
-        (root / f"{entry['file']}.ipynb", number)
+    entries = [
+        (entry, number)
         for number, part in enumerate(parts, start=1)
         for entry in part["chapters"]
     ]
     labels: set[str] = set()
     found = []
-    for number, (path, part) in enumerate(files, start=1):
+    for number, (entry, part) in enumerate(entries, start=1):
         # A chapter can build on those before it only.
-        found.append(read(path, number, part, labels))
-        labels.add(found[-1].label)
+        path = root / f"{entry['file']}.ipynb"
+        chapter = read(path, number, part, labels)
+        for page in entry.get("sections", []):
+            count = count_exercises(root / f"{page['file']}.ipynb")
+            chapter = replace(chapter, exercises=(page["file"], count))
+        found.append(chapter)
+        labels.add(chapter.label)
     return found
+
+
+def count_exercises(path: Path) -> int:
+    """Return how many exercises a notebook sets."""
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    texts = ("".join(cell["source"]) for cell in cells)
+    return sum(len(EXERCISE.findall(text)) for text in texts)
 
 
 def arrows(book: Iterable[Chapter]) -> list[tuple[str, str]]:
@@ -236,7 +252,11 @@ class Chapters(SphinxDirective):
         group += nodes.thead("", row(nodes.Text(cell) for cell in head))
         body = nodes.tbody()
         for c in book:
-            texts = (f"{{ref}}`{c.label}`", c.question, c.needs)
+            name = f"{{ref}}`{c.label}`"
+            if c.exercises:
+                page, count = c.exercises
+                name += f" ({{doc}}`{count} exercises </{page}>`)"
+            texts = (name, c.question, c.needs)
             middle = [self.inline(text) for text in texts]
             number, minutes = (
                 nodes.Text(str(c.number)),

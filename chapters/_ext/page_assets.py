@@ -26,24 +26,23 @@ STYLES = [
     "mystnb.*.css",
     "copybutton.css",
     "proof.css",
-    "togglebutton.css",
     "sphinx-design.min.css",
 ]
-# The first must stay first: it makes the rest run outside strict mode, which two of them need.
+# The first must stay first: it makes the rest run outside strict mode, which one of them needs.
 SCRIPTS = [
     "documentation_options.js",
     "doctools.js",
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
-    "togglebutton.js",
     "design-tabs.js",
 ]
 # Nothing else needs these: each runs as a task of its own, so that a tap need not wait for all.
-ALONE = {"copybutton.js", "togglebutton.js", "design-tabs.js"}
+ALONE = {"copybutton.js", "design-tabs.js"}
 # What the book's own script does with less, maps of files that are gone, icons that the sheet
-# holds, and all of Font Awesome once more as a script.
+# holds, all of Font Awesome once more as a script, and another look of exercises.
 UNUSED = [
+    "exercise.css",
     "scripts/bootstrap.js*",
     "scripts/pydata-sphinx-theme.js",
     "scripts/sphinx-book-theme.js",

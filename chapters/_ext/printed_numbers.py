@@ -114,7 +114,7 @@ def listings(
 
 
 def labelled(app: Sphinx, docname: str) -> dict[str, str]:
-    """Return what the equations, figures, tables and theorems of a page are called, by label."""
+    """Return what a page calls its equations, figures, theorems and exercises, by label."""
     env = app.env
     found = {}
     for label, (where, _) in env.get_domain("math").equations.items():
@@ -129,7 +129,25 @@ def labelled(app: Sphinx, docname: str) -> dict[str, str]:
         if proof["docname"] == docname:
             n = number(app, docname, proof["countertype"], label)
             found[label] = f"{proof['realtype'].title()} {n}".strip()
-    return found
+    return found | exercises(app, docname)
+
+
+def exercises(app: Sphinx, docname: str) -> dict[str, str]:
+    """Return what the exercises of a page and their solutions are called, by label."""
+    found, solved = {}, {}
+    registry = getattr(app.env, "sphinx_exercise_registry", {})
+    for label, entry in registry.items():
+        if entry["docname"] != docname:
+            continue
+        if target := entry["node"].get("target_label"):
+            solved[label] = target
+        else:
+            n = number(app, docname, "exercise", label)
+            found[label] = app.config.numfig_format["exercise"] % n
+    return found | {
+        label: f"Solution to {found[target]}"
+        for label, target in solved.items()
+    }
 
 
 def page(app: Sphinx, docname: str) -> Json:

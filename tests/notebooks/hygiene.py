@@ -222,7 +222,7 @@ def alt_texts_differ(notebook: NotebookNode) -> list[str]:
 
 
 def cell_sizes(notebook: NotebookNode) -> list[str]:
-    """Cells a reader takes in at a glance, and a chapter for one sitting.
+    """Cells a reader takes in at a glance.
 
     A house rule wants a median of 8 lines; what is over 12 is refused. Cells whose code is folded
     away on the page do not count in it.
@@ -243,12 +243,18 @@ def cell_sizes(notebook: NotebookNode) -> list[str]:
         complaints.append(
             f"the median cell has {median(seen)} lines, over 12"
         )
-    if len(cells) > 35 or len(notebook.cells) < 15:
-        complaints.append(
-            f"{len(cells)} code cells of {len(notebook.cells)} in all:"
-            " 15 or more in all, 35 or fewer of code"
-        )
     return complaints
+
+
+def chapter_length(notebook: NotebookNode) -> list[str]:
+    """Enough for a chapter, and no more than for one sitting."""
+    code, cells = len(list(code_cells(notebook))), len(notebook.cells)
+    if code > 35 or cells < 15:
+        return [
+            f"{code} code cells of {cells} in all:"
+            " 15 or more in all, 35 or fewer of code"
+        ]
+    return []
 
 
 def imports_first(notebook: NotebookNode) -> list[str]:
@@ -358,3 +364,5 @@ CHECKS = [
     plain_python,
     opening,
 ]
+# Of what is read, not of exercises, which exercise_hygiene.py looks at.
+CHAPTER_CHECKS = [chapter_length]

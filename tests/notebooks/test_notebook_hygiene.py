@@ -5,6 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import execute
+import exercise_hygiene
+import exercise_samples
 import hygiene
 import pytest
 import samples
@@ -13,7 +15,26 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "chapters").rglob("*.ipynb"))
-CHECKS = {check.__name__: check for check in hygiene.CHECKS}
+EXERCISES = [path for path in NOTEBOOKS if path.stem.endswith("-exercises")]
+CHECKS = {
+    check.__name__: check
+    for check in (
+        *hygiene.CHECKS,
+        *hygiene.CHAPTER_CHECKS,
+        *exercise_hygiene.CHECKS,
+    )
+}
+
+
+def checks_of(path: Path) -> list[str]:
+    """What a notebook is looked at for: a chapter, or a chapter's exercises."""
+    special = (
+        exercise_hygiene.CHECKS
+        if path in EXERCISES
+        else hygiene.CHAPTER_CHECKS
+    )
+    return [check.__name__ for check in (*hygiene.CHECKS, *special)]
+
 
 each_notebook = pytest.mark.parametrize(
     "path", NOTEBOOKS, ids=lambda path: path.stem
@@ -50,8 +71,11 @@ def test_the_contents_list_every_notebook_and_each_exists():
     assert listed == set(NOTEBOOKS)
 
 
-@each_notebook
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    ("path", "check"),
+    [(path, check) for path in NOTEBOOKS for check in checks_of(path)],
+    ids=lambda value: value.stem if isinstance(value, Path) else value,
+)
 def test_a_notebook_is_sound(path: Path, check: str):
     assert CHECKS[check](execute.load(path)) == []
 
@@ -107,14 +131,15 @@ def original(request: pytest.FixtureRequest) -> NotebookNode:
     """A sound notebook: the small one, then the book's first."""
     if request.param == "small":
         return request.getfixturevalue("sound")
-    assert NOTEBOOKS, "the book has no chapter that is executed"
-    return execute.load(NOTEBOOKS[0])
+    chapters = [path for path in NOTEBOOKS if path not in EXERCISES]
+    assert chapters, "the book has no chapter that is executed"
+    return execute.load(chapters[0])
 
 
 def test_the_original_is_sound(original: NotebookNode):
     assert [
         complaint
-        for check in hygiene.CHECKS
+        for check in (*hygiene.CHECKS, *hygiene.CHAPTER_CHECKS)
         for complaint in check(original)
     ] == []
     assert execute.normalise(original) == original
@@ -141,9 +166,31 @@ def test_a_chapter_too_short_or_without_title_or_description_is_noticed(
     del short.cells[14:]
     untitled.cells[0].source = "A small chapter"
     del undescribed.metadata["myst"]
-    assert hygiene.cell_sizes(short)
+    assert hygiene.chapter_length(short)
     assert hygiene.opening(untitled)
     assert hygiene.opening(undescribed)
+
+
+@pytest.fixture
+def exercises() -> NotebookNode:
+    """The small notebook of exercises."""
+    return exercise_samples.sound_notebook()
+
+
+def test_the_small_exercises_are_sound(exercises: NotebookNode):
+    assert {
+        check.__name__: complaints
+        for check in exercise_hygiene.CHECKS
+        if (complaints := check(exercises))
+    } == {}
+
+
+@pytest.mark.parametrize("fault", exercise_samples.REJECTS)
+def test_a_fault_planted_in_exercises_is_noticed(
+    exercises: NotebookNode, fault: str
+):
+    check, edit = exercise_samples.REJECTS[fault]
+    assert CHECKS[check](exercise_samples.plant(exercises, edit)) != []
 
 
 def test_two_figures_with_one_alt_text_are_noticed(sound: NotebookNode):

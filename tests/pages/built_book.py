@@ -6,6 +6,7 @@ import fcntl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 from build import toc_pages
@@ -17,6 +18,7 @@ __all__ = [
     "build",
     "build_if_stale",
     "chapter_pages",
+    "exercise_pages",
     "is_stale",
     "toc_pages",
 ]
@@ -29,13 +31,22 @@ BUILT = ROOT / "_build" / "fingerprint"
 
 def chapter_pages() -> list[str]:
     """Return the numbered chapters, in order."""
+    return [chapter["file"] for chapter in _chapters()]
+
+
+def exercise_pages() -> dict[str, str]:
+    """Return the pages of exercises, in order, each with its chapter."""
+    return {
+        page["file"]: chapter["file"]
+        for chapter in _chapters()
+        for page in chapter.get("sections", [])
+    }
+
+
+def _chapters() -> list[dict[str, Any]]:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    return [
-        e["file"]
-        for part in toc["parts"]
-        if "numbered" in part
-        for e in part["chapters"]
-    ]
+    parts = [part for part in toc["parts"] if "numbered" in part]
+    return [chapter for part in parts for chapter in part["chapters"]]
 
 
 def build(root: Path) -> subprocess.CompletedProcess[str]:

@@ -57,9 +57,6 @@ const behind = (tag) => {
 """
 UNFOLD = """() => {
   document.querySelectorAll("details").forEach((tag) => { tag.open = true; });
-  for (const tag of document.querySelectorAll(".toggle-hidden")) {
-    tag.classList.remove("toggle-hidden");
-  }
 }"""
 
 

@@ -1,0 +1,94 @@
+"""Exercises on the pages: solutions and hints folded away by HTML alone.
+
+sphinx-exercise numbers the exercises and merges what lies between `solution-start` and
+`solution-end`. Here each solution, and each admonition of the class `dropdown`, becomes a closed
+<details>: it opens without a script, by keyboard, from a search in the page, and on paper.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.locale import admonitionlabels
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.writers.html5 import HTML5Translator
+from sphinx_exercise.nodes import is_extension_node, solution_node
+
+
+class Folded(nodes.General, nodes.Element):
+    """What is folded away; its first child is what stays in sight."""
+
+
+class Summary(nodes.Part, nodes.TextElement):
+    """The line that opens and closes it."""
+
+
+class Fold(SphinxPostTransform):
+    """Folds solutions and dropdowns away, once sphinx-exercise has given them their titles."""
+
+    default_priority = 30
+    formats: ClassVar[tuple[str, ...]] = ("html",)
+
+    def run(self, **kwargs: Any) -> None:
+        """Put a folded node in the place of each."""
+        for node in list(self.document.findall(nodes.Admonition)):
+            if isinstance(node, solution_node):
+                # Without its link to the exercise: a click on this line opens the solution.
+                fold(node, Summary("", node["title"]))
+            elif "dropdown" in node["classes"]:
+                fold(node, Summary("", "", *titled(node)[0].children))
+
+
+def titled(node: nodes.Element) -> nodes.Element:
+    """Return an admonition with a title: those of a kind of their own have none of it yet."""
+    if not isinstance(node.next_node(), nodes.title):
+        label = str(admonitionlabels[node.tagname])
+        node.insert(0, nodes.title("", label))
+    return node
+
+
+def fold(node: nodes.Element, summary: Summary) -> None:
+    """Put what is folded in the place of a node whose first child is its title."""
+    classes = [name for name in node["classes"] if name != "dropdown"]
+    folded = Folded("", ids=node["ids"], classes=[*classes, "folded"])
+    folded += [summary, *node.children[1:]]
+    node.parent.replace(node, folded)
+
+
+def unwrap(app: Sphinx, doctree: nodes.document) -> None:
+    """Take exercises out of sections that sphinx-exercise gives one name all over a page."""
+    for node in list(doctree.findall(is_extension_node)):
+        title, *sections = node.children
+        node.children = []
+        node += [title, *(child for s in sections for child in s.children)]
+
+
+def visit_folded(self: HTML5Translator, node: Folded) -> None:
+    """Open the box, which shows its summary only."""
+    self.body.append(self.starttag(node, "details", CLASS="admonition"))
+
+
+def depart_folded(self: HTML5Translator, node: Folded) -> None:
+    """Close the box."""
+    self.body.append("</details>\n")
+
+
+def visit_summary(self: HTML5Translator, node: Summary) -> None:
+    """Open the line."""
+    self.body.append(self.starttag(node, "summary", ""))
+
+
+def depart_summary(self: HTML5Translator, node: Summary) -> None:
+    """Close the line."""
+    self.body.append("</summary>\n")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register with Sphinx."""
+    app.add_node(Folded, html=(visit_folded, depart_folded))
+    app.add_node(Summary, html=(visit_summary, depart_summary))
+    app.add_post_transform(Fold)
+    app.connect("doctree-read", unwrap)
+    return {"version": "1", "parallel_read_safe": True}
