@@ -50,6 +50,11 @@ REPLACED = [
         re.compile(r' aria-level="2" class="caption" role="heading"'),
         ' class="caption"',
     ),
+    # What unfolds the pages below a chapter in the menu, without a word of its own.
+    (
+        re.compile(r'<summary>(?=<span class="toctree-toggle")'),
+        '<summary aria-label="Exercises of this chapter">',
+    ),
     # Landmarks: the book's name stands in one, and none is empty.
     (
         re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ __all__ = [
     "exercise_pages",
     "is_stale",
     "toc_pages",
+    "write_small_book",
 ]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +61,22 @@ def build(root: Path) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.STDOUT,
         encoding="utf-8",
     )
+
+
+def write_small_book(folder: Path) -> None:
+    """Write a book with this one's settings and one empty page."""
+    for name in ("_static", "chapters/_ext"):
+        shutil.copytree(
+            ROOT / name,
+            folder / name,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    shutil.copy(ROOT / "_config.yml", folder)
+    shutil.copy(ROOT / "chapters" / "references.bib", folder / "chapters")
+    (folder / "_toc.yml").write_text(
+        "format: jb-book\nroot: chapters/page\n"
+    )
+    (folder / "chapters" / "page.md").write_text("# Page\n")
 
 
 def is_stale() -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from built_book import HTML, ROOT, build_if_stale
+from built_book import HTML, build_if_stale, write_small_book
 from playwright.sync_api import Browser, sync_playwright
 from windows import BROWSER, DESKTOP, FLAGS, Watch
 
@@ -40,18 +40,7 @@ def soup(html: Path) -> Callable[[str], BeautifulSoup]:
 @pytest.fixture
 def small_book(tmp_path: Path) -> Iterator[Path]:
     """Return a folder with the book's settings and one empty page, to plant faults in."""
-    for name in ("_static", "chapters/_ext"):
-        shutil.copytree(
-            ROOT / name,
-            tmp_path / name,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    shutil.copy(ROOT / "_config.yml", tmp_path)
-    shutil.copy(ROOT / "chapters" / "references.bib", tmp_path / "chapters")
-    (tmp_path / "_toc.yml").write_text(
-        "format: jb-book\nroot: chapters/page\n"
-    )
-    (tmp_path / "chapters" / "page.md").write_text("# Page\n")
+    write_small_book(tmp_path)
     yield tmp_path
     shutil.rmtree(tmp_path / "_build", ignore_errors=True)
 

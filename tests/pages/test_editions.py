@@ -344,11 +344,18 @@ SMALL_PAGE = {
     "uri": "page.html",
     "headings": ["1.1"],
     "listings": [],
-    "labels": {"eq-a": "1.2", "lem-a": "Lemma 1.1"},
+    "labels": {
+        "eq-a": "1.2",
+        "lem-a": "Lemma 1.1",
+        "ex-a": "Exercise 1.1",
+        "sol-a": "Solution to Exercise 1.1",
+    },
     "references": {
         ":eq:`eq-a`": {"text": "(1.2)", "uri": "page.html#equation-eq-a"},
         ":ref:`ch-b`": {"text": "Another page", "uri": "b.html"},
         ":ref:`there <ch-b>`": {"text": "there", "uri": "b.html"},
+        ":ref:`ex-a`": {"text": "Exercise 1.1", "uri": "page.html#ex-a"},
+        ":numref:`ex-b`": {"text": "Exercise 2.3", "uri": "b.html#ex-b"},
     },
 }
 
@@ -384,6 +391,24 @@ SMALL_PAGE = {
         ("- x\n\n  $$\n  y\n  $$\n- z", "- x\n\n  $$y$$\n- z"),
         ("| a |\n|---|\n| $\\|x$ |", "| a |\n|---|\n| $\\vert x$ |"),
         ("(sec-a)=\n## A", "## 1.1. A"),
+        (
+            "# A\n\n::::{exercise} Rows $\\R$\n:label: ex-a\n\n"
+            "*Level 1 of 3 · 2 minutes · by hand*\n\n$$\nx\n$$\n\n"
+            ":::{admonition} Hint\n:class: dropdown\n- $y$\n:::\n::::",
+            "# 1.1. A\n\n## Exercise 1.1 (Rows $\\mathbb{R}$)\n\n"
+            "*Level 1 of 3 · 2 minutes · by hand*\n\n$$\nx\n$$\n\n"
+            "<details><summary>Hint</summary>\n\n- $y$\n\n</details>",
+        ),
+        (
+            "```{solution-start} ex-a\n:label: sol-a\n```\n\nText.",
+            "**Solution to Exercise 1.1**\n\nText.",
+        ),
+        ("Text.\n```{solution-end}\n```", "Text.\n***"),
+        ("Text.\n\n:::{only} teacher\nNote.\n:::", "Text."),
+        (
+            "By {ref}`ex-a` and {numref}`ex-b`.",
+            "By Exercise 1.1 and Exercise 2.3.",
+        ),
         ("By {eq}`eq-a` and\n{ref}`ch-b`.", "By (1.2) and\n*Another page*."),
         ("Look {ref}`there <ch-b>`.", "Look there."),
         ("{math}`\\R`", "$\\mathbb{R}$"),
@@ -397,6 +422,21 @@ def test_each_construct_has_its_plain_form(text: str, made: str) -> None:
     assert plain_markdown.Page(SMALL_PAGE, book).markdown(text) == made
 
 
+def test_teachers_keep_their_notes() -> None:
+    book = {"macros": MACROS, "pages_at": ""}
+    page = plain_markdown.Page(SMALL_PAGE, book, teacher=True)
+    made = page.markdown(":::{only} teacher\n- See {eq}`eq-a`.\n:::")
+    assert made == "> **For teachers**\n>\n> - See (1.2)."
+
+
+def test_a_page_without_some_of_its_printed_source_is_converted() -> None:
+    code = [{"title": "", "caption": f"`{n}`", "code": n} for n in "ab"]
+    numbers = SMALL_PAGE | {"listings": code}
+    page = plain_markdown.Page(numbers, {"macros": MACROS})
+    made = page.markdown(":::{package-source} attention.b\n:::")
+    assert "```python\nb\n```" in made
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -404,6 +444,8 @@ def test_each_construct_has_its_plain_form(text: str, made: str) -> None:
         "{ref}`no-such-label`",
         ":::{unknown}\nText.\n:::",
         "::: plain\nText.\n:::",
+        ":::{only} html\nText.\n:::",
+        ":::{exercise} A\n:label: no-such-label\n:::",
         ":::{package-source} attention.reference.softmax\n:::",
         "$$\nx\n$$ (no-such-label)",
         "[text](page.md)",
