@@ -299,6 +299,20 @@ def checks_end_in_their_call(notebook: NotebookNode) -> list[str]:
     return complaints
 
 
+def checks_say_right(notebook: NotebookNode) -> list[str]:
+    """Every check's stored value says that the answer is right."""
+    return [
+        f"{cell.id} does not show the verdict “right” on {exercise.label}"
+        for exercise in read(notebook)[0]
+        for cell in exercise.tagged("check")
+        if [
+            output.get("data", {}).get("text/plain")
+            for output in cell.outputs
+        ]
+        != [f"✓ {exercise.label.removeprefix('ex-')}: right."]
+    ]
+
+
 def calls(cell: NotebookNode, name: str, answers: list[str]) -> bool:
     """Whether a cell's last line, and nothing before it, calls a checker on answers alone."""
     body = parse(cell).body
@@ -334,4 +348,5 @@ CHECKS = [
     answers_can_be_blanked,
     answers_named_once,
     checks_end_in_their_call,
+    checks_say_right,
 ]

@@ -5,7 +5,12 @@ from collections.abc import Callable
 
 from execute import normalise
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import (
+    new_code_cell,
+    new_markdown_cell,
+    new_notebook,
+    new_output,
+)
 
 Cells = list[tuple[str, str]]
 
@@ -80,6 +85,10 @@ def sound_notebook() -> NotebookNode:
         if cell.cell_type == "code" and kind:
             cell.metadata["tags"] = [kind]
         cell.id = f"cell-{position}"
+        if kind == "check":
+            word = source.removeprefix("check_small_").partition("(")[0]
+            shown = {"text/plain": f"✓ small-{word}: right."}
+            cell.outputs = [new_output("execute_result", shown)]
         cells.append(cell)
     return normalise(new_notebook(cells=cells))
 
@@ -112,6 +121,18 @@ def tags(old: str, *new: str) -> Callable[[NotebookNode], bool]:
         found = cell.metadata.get("tags") == [old]
         if found:
             cell.metadata["tags"] = list(new)
+        return found
+
+    return edit
+
+
+def shows(text: str) -> Callable[[NotebookNode], bool]:
+    """Return an edit that stores another value."""
+
+    def edit(cell: NotebookNode) -> bool:
+        found = bool(cell.get("outputs"))
+        if found:
+            cell.outputs[0].data["text/plain"] = text
         return found
 
     return edit
@@ -229,6 +250,14 @@ REJECTS = {
     "check that shows nothing": (
         "checks_end_in_their_call",
         writes("check_small_bug(line)", "verdict = check_small_bug(line)"),
+    ),
+    "verdict on a wrong answer": (
+        "checks_say_right",
+        shows("✗ small-double: 2 is expected."),
+    ),
+    "verdict on another exercise": (
+        "checks_say_right",
+        shows("✓ small-bug: right."),
     ),
     "check not at the end": (
         "checks_end_in_their_call",

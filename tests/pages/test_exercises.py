@@ -308,7 +308,7 @@ def test_hints_and_solutions_open_for_paper_and_fold_after_it(
     watch: Watch, page: str
 ) -> None:
     tab = watch.open(page)
-    tab.locator("article summary").first.click()
+    tab.locator("details.folded > summary").first.click()
     states = []
     for event in ("beforeprint", "afterprint"):
         tab.evaluate(f"dispatchEvent(new Event('{event}'))")
