@@ -14,7 +14,13 @@ import chapter_map
 import publishing
 import pytest
 from bs4 import BeautifulSoup
-from built_book import ROOT, build, chapter_pages, toc_pages
+from built_book import (
+    ROOT,
+    build,
+    chapter_pages,
+    exercise_pages,
+    toc_pages,
+)
 
 Reader = Callable[[str], BeautifulSoup]
 INTRO = "chapters/intro"
@@ -132,6 +138,20 @@ def test_the_table_gives_each_chapters_own_minutes(soup: Reader) -> None:
         cells = [cell.get_text().strip() for cell in row.select("td")]
         assert cells[-1] == minutes[1]
         assert cells[2].endswith("?")
+
+
+def test_the_table_leads_to_each_chapters_exercises_and_counts_them(
+    soup: Reader,
+) -> None:
+    found = {}
+    for link in soup(INTRO).select("table.chapters td:nth-child(2) a"):
+        page = f"chapters/{str(link['href']).partition('.html')[0]}"
+        if page not in chapter_pages():
+            found[page] = link.get_text()
+    assert found == {
+        page: f"{len(soup(page).select('.exercise'))} exercises"
+        for page in exercise_pages()
+    }
 
 
 # ------------------------------------------------------------------------- from page to page
