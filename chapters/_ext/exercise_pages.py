@@ -1,4 +1,4 @@
-"""Exercises on the pages: solutions and hints folded away by HTML alone.
+"""Exercises on the pages: listed in the contents, solutions and hints folded away by HTML alone.
 
 sphinx-exercise numbers the exercises and merges what lies between `solution-start` and
 `solution-end`. Here each solution, and each admonition of the class `dropdown`, becomes a closed
@@ -10,11 +10,17 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.locale import admonitionlabels
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.writers.html5 import HTML5Translator
-from sphinx_exercise.nodes import is_extension_node, solution_node
+from sphinx_exercise.nodes import (
+    exercise_subtitle,
+    is_exercise_node,
+    is_extension_node,
+    solution_node,
+)
 
 
 class Folded(nodes.General, nodes.Element):
@@ -57,12 +63,45 @@ def fold(node: nodes.Element, summary: Summary) -> None:
     node.parent.replace(node, folded)
 
 
-def unwrap(app: Sphinx, doctree: nodes.document) -> None:
-    """Take exercises out of sections that sphinx-exercise gives one name all over a page."""
+def take_in(app: Sphinx, doctree: nodes.document) -> None:
+    """Mend what sphinx-exercise leaves of a page that has been read."""
+    toc = app.env.tocs[app.env.docname]
+    entries = {
+        link["anchorname"]: link.parent.parent
+        for link in toc.findall(nodes.reference)
+    }
     for node in list(doctree.findall(is_extension_node)):
-        title, *sections = node.children
-        node.children = []
-        node += [title, *(child for s in sections for child in s.children)]
+        unwrap(node)
+        if is_exercise_node(node):
+            section = f"#{node.parent['ids'][0]}"
+            # The title of the page has no anchor.
+            enter(node, entries.get(section, entries[""]))
+
+
+def unwrap(node: nodes.Element) -> None:
+    """Take out a section inside, which has the same identifier all over a page."""
+    title, *sections = node.children
+    node.children = []
+    node += [title, *(child for s in sections for child in s.children)]
+
+
+def enter(exercise: nodes.Element, entry: nodes.list_item) -> None:
+    """List an exercise by its title in the contents of its page, below an entry."""
+    title = next(iter(exercise.findall(exercise_subtitle)), None)
+    if title is None:
+        return
+    link = nodes.reference(
+        "",
+        "",
+        *(child.deepcopy() for child in title.children),
+        internal=True,
+        refuri=exercise["docname"],
+        anchorname=f"#{exercise['ids'][0]}",
+    )
+    if not isinstance(entry[-1], nodes.bullet_list):
+        entry += nodes.bullet_list()
+    paragraph = addnodes.compact_paragraph("", "", link)
+    entry[-1] += nodes.list_item("", paragraph)
 
 
 def visit_folded(self: HTML5Translator, node: Folded) -> None:
@@ -90,5 +129,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_node(Folded, html=(visit_folded, depart_folded))
     app.add_node(Summary, html=(visit_summary, depart_summary))
     app.add_post_transform(Fold)
-    app.connect("doctree-read", unwrap)
+    # Sphinx has made the contents by then.
+    app.connect("doctree-read", take_in)
     return {"version": "1", "parallel_read_safe": True}

@@ -211,6 +211,19 @@ def test_exercises_are_numbered_by_chapter(soup: Reader, page: str) -> None:
 
 
 @each_page
+def test_the_contents_of_a_page_list_its_exercises(
+    soup: Reader, page: str
+) -> None:
+    links = soup(page).select(".page-toc a[href^='#ex-']")
+    assert {str(link["href"]): f"({text(link)})" for link in links} == {
+        f"#{box['id']}": "".join(
+            text(box.select_one(".admonition-title")).partition(" (")[1:]
+        ).strip()
+        for box in article(soup(page)).select(".exercise")
+    }
+
+
+@each_page
 def test_each_exercise_is_followed_by_its_solution(
     soup: Reader, page: str
 ) -> None:
