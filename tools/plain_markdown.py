@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +170,6 @@ def opened(content: str) -> tuple[dict[str, str], str]:
     return options, "\n".join(lines).strip("\n")
 
 
-def prints(name: str, listing: Mapping[str, str]) -> bool:
-    """Say whether a listing of the page prints what is named so in the package."""
-    return name.endswith(listing["caption"].split("`")[1])
-
-
 class Page:
     """Converts the Markdown of one page, cell by cell from the first to the last.
 
@@ -295,10 +289,10 @@ class Page:
             title = f" ({title})" if title else ""
             inner = self.markdown(body, one_line)
             return (
-                f"{marks} {self.label(options['label'])}{title}\n\n{inner}"
+                f"{marks} {self.label(options.get('label', ''))}{title}\n\n{inner}"
             )
         if name == "solution-start":
-            return f"**{self.label(options['label'])}**"
+            return f"**{self.label(options.get('label', ''))}**"
         if name == "solution-end":
             return "***"
         if name == "only" and opening[2] == "teacher":
@@ -323,8 +317,13 @@ class Page:
 
     def source(self, name: str) -> str:
         """Return a piece of the package's source, as the page prints it."""
-        listing = next(filter(partial(prints, name), self.listings), None)
-        if not listing:
+        listing = next(self.listings, None)
+        shown = (
+            listing["caption"].partition("`")[2].partition("`")[0]
+            if listing
+            else ""
+        )
+        if not listing or not name.endswith(shown):
             raise PlainError(f"the page does not print {name} here")
         return (
             f"**{listing['title']}** {listing['caption']}\n\n"

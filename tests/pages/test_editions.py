@@ -429,14 +429,6 @@ def test_teachers_keep_their_notes() -> None:
     assert made == "> **For teachers**\n>\n> - See (1.2)."
 
 
-def test_a_page_without_some_of_its_printed_source_is_converted() -> None:
-    code = [{"title": "", "caption": f"`{n}`", "code": n} for n in "ab"]
-    numbers = SMALL_PAGE | {"listings": code}
-    page = plain_markdown.Page(numbers, {"macros": MACROS})
-    made = page.markdown(":::{package-source} attention.b\n:::")
-    assert "```python\nb\n```" in made
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -446,6 +438,7 @@ def test_a_page_without_some_of_its_printed_source_is_converted() -> None:
         "::: plain\nText.\n:::",
         ":::{only} html\nText.\n:::",
         ":::{exercise} A\n:label: no-such-label\n:::",
+        "```{solution-start} ex-a\n```",
         ":::{package-source} attention.reference.softmax\n:::",
         "$$\nx\n$$ (no-such-label)",
         "[text](page.md)",
