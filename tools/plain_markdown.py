@@ -288,9 +288,7 @@ class Page:
             marks = "#" * (self.level + 1)
             title = f" ({title})" if title else ""
             inner = self.markdown(body, one_line)
-            return (
-                f"{marks} {self.label(options.get('label', ''))}{title}\n\n{inner}"
-            )
+            return f"{marks} {self.label(options.get('label', ''))}{title}\n\n{inner}"
         if name == "solution-start":
             return f"**{self.label(options.get('label', ''))}**"
         if name == "solution-end":

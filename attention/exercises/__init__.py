@@ -1,7 +1,7 @@
 """Checkers of the book's exercises: each tries an answer, and says what broke it.
 
 A checker takes an answer (a function, a number, an array or a letter, as the exercise says) and
-returns a `Verdict`, which a notebook shows. It needs NumPy and PyTorch alone.
+returns a :class:`Verdict`, which a notebook shows. It needs NumPy and PyTorch alone.
 """
 
 from attention.exercises._checking import Verdict

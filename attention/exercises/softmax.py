@@ -289,7 +289,7 @@ def one_maximum(scores: Array) -> Array:
 
 
 def check_softmax_break(answer: object) -> Verdict:
-    """Check an input: finite scores of shape (2, 3) that make `one_maximum` return NaN."""
+    """Check an input: finite scores of shape (2, 3) that make :func:`one_maximum` return NaN."""
     name, what = "softmax-break", "the answer"
     if answer is ... or answer is None:
         return blank(name)
