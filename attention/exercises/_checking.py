@@ -257,7 +257,7 @@ def differs(
         finite = np.abs(expected[np.isfinite(expected)])
         limit = tolerance * max(1.0, finite.max(initial=0.0))
         with np.errstate(invalid="ignore"):
-            off = np.abs(got - expected)
+            off = np.asarray(np.abs(got - expected))
         off[got == expected] = 0.0  # infinities
         off = np.where(np.isnan(got) & ~np.isnan(expected), np.inf, off)
         off = np.where(np.isnan(got) & np.isnan(expected), 0.0, off)
@@ -312,7 +312,10 @@ def complaint(
     if at is None:
         return ""
     where = f" at index {list(at)}" if at else ""
-    return f"{called} is {got[at]:.6g}{where}, where {expected[at]:.6g} is expected"
+    found, wanted = f"{got[at]:.6g}", f"{expected[at]:.6g}"
+    if found == wanted:
+        found, wanted = f"{got[at]:.12g}", f"{expected[at]:.12g}"
+    return f"{called} is {found}{where}, where {wanted} is expected"
 
 
 def check_function(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,16 +143,21 @@ def _nearest(scores: Array) -> Array:
     return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
 
 
+def _padded(scores: Array, extra: float) -> Array:
+    powers = np.exp(scores)
+    return np.asarray(powers / (powers.sum(axis=-1, keepdims=True) + extra))
+
+
 REGRESSION_MISTAKES = [
+    Mistake(
+        _smoother(_gaussian, lambda z: _unsafe(z, z.max())),
+        "one maximum for all queries: each query needs its own.",
+    ),
     Mistake(
         _smoother(_gaussian, _unsafe),
         "exponentials of the exponents as they are: where every key is far"
         " away, all of them become 0, and 0/0 is not a number. What may be"
         " added to a row of exponents without a change of the weights?",
-    ),
-    Mistake(
-        _smoother(_gaussian, lambda z: _unsafe(z, z.max())),
-        "one maximum for all queries: each query needs its own.",
     ),
     Mistake(
         _smoother(lambda q, k, s: q @ k.T / s**2),
@@ -201,6 +207,15 @@ REGRESSION_MISTAKES = [
     Mistake(
         _smoother(_gaussian, _nearest),
         "the value of the nearest key: every key is to be heard.",
+    ),
+    *(
+        Mistake(
+            _smoother(_gaussian, partial(_padded, extra=extra)),
+            "a small number added to the sum of the weights: where every key"
+            " is far away it is larger than the sum, and the answer becomes"
+            " 0.",
+        )
+        for extra in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
     ),
     Mistake(
         lambda q, k, v, s: softmax(_gaussian(q, k, s)),

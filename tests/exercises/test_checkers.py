@@ -165,6 +165,22 @@ def test_an_answer_that_misbehaves_is_told_how(
     assert words in verdict.says
 
 
+def test_an_answer_that_is_a_single_number_is_judged() -> None:
+    def total(answer: Any) -> Verdict:
+        given = (np.array([1.0, 2.0]),)
+        return check_function(
+            "total", answer, np.sum, [Case("two numbers", given)]
+        )
+
+    assert total(lambda x: x[0] + x[1])
+    assert "is 2, where 3 is expected" in total(lambda x: x.max()).says
+
+
+def test_numbers_that_differ_late_are_shown_with_more_digits() -> None:
+    says = double(lambda x: 2 * x + 1e-7).says
+    assert "is 4.0000001 at index [1], where 4 is expected" in says
+
+
 def test_what_an_answer_prints_is_not_shown(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

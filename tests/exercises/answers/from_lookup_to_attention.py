@@ -197,7 +197,7 @@ def slope_autograd(query, keys, values, sigma):
     def answer(q):
         return (-((q - k) ** 2).sum(-1) / (2 * sigma**2)).softmax(0) @ v
 
-    return torch.func.jacrev(answer)(torch.as_tensor(query))
+    return torch.autograd.functional.jacobian(answer, torch.as_tensor(query))
 
 
 def slope_transposed(query, keys, values, sigma):
@@ -321,7 +321,10 @@ PROOFS = [
         wrong={
             "exponentials as they are": (regression_naive, "0/0"),
             "one maximum for all": (regression_one_maximum, "one maximum"),
-            "epsilon in the denominator": (regression_epsilon, "60 from"),
+            "epsilon in the denominator": (
+                regression_epsilon,
+                "small number",
+            ),
             "dot product alone": (regression_dots, "dot product alone"),
             "2 forgotten": (regression_no_two, "without the 2"),
             "σ for σ²": (regression_sigma, "σ² belongs"),
