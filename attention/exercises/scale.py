@@ -267,7 +267,6 @@ HEADS_MISTAKES = [
 def _layer(
     sizes: tuple[int, int, int, int, int, int],
     *,
-    factor: float = 1.0,
     dtype: type = np.float64,
     seed: int = 0,
 ) -> tuple[Any, ...]:
@@ -277,7 +276,7 @@ def _layer(
     shapes = ((B, L, d_model), (B, S, d_model))
     x_query, x_key = (rng.normal(size=shape) for shape in shapes)
     matrices = rng.normal(size=(2, d_model, H * d_k)) / np.sqrt(d_model)
-    arrays = (factor * x_query, x_key, *matrices)
+    arrays = (x_query, x_key, *matrices)
     return (*(array.astype(dtype) for array in arrays), H)
 
 
@@ -287,29 +286,20 @@ def check_scale_heads(answer: object) -> Verdict:
     In the first case every size is another, and so is every scale that people take: none of the
     wrong ones can pass for the right one, or for another wrong one.
     """
-    apart = list(_layer((2, 3, 4, 6, 2, 5), seed=5))
+    apart = list(_layer((2, 3, 4, 6, 2, 5), seed=3))
     apart[0][:, 0] *= 1000.0
     cases = [
         Case(
-            "B = 2, L = 5, S = 7, d_model = 10, and 3 heads of width 4",
-            _layer((2, 5, 7, 10, 3, 4)),
+            "B = 2, L = 5, S = 7, d_model = 10, and 3 heads of width 6",
+            _layer((2, 5, 7, 10, 3, 6)),
         ),
         Case(
-            "B = 1, L = 4, S = 3, d_model = 7, and 5 heads of width 2",
-            _layer((1, 4, 3, 7, 5, 2), seed=1),
+            "B = 1, L = 4, S = 3, d_model = 7, and 1 head of width 5",
+            _layer((1, 4, 3, 7, 1, 5), seed=1),
         ),
         Case(
             "B = 3, L = 2, S = 5, d_model = 6, and 4 heads of width 9",
             _layer((3, 2, 5, 6, 4, 9), seed=2),
-        ),
-        Case(
-            "B = 2, L = 3, S = 6, d_model = 5, and 1 head of width 8",
-            _layer((2, 3, 6, 5, 1, 8), seed=3),
-        ),
-        Case(
-            "inputs 1000 times as large, B = 2, L = 3, S = 4, d_model = 6, and"
-            " 2 heads of width 5",
-            _layer((2, 3, 4, 6, 2, 5), factor=1000.0, seed=4),
         ),
         Case(
             "one of 3 queries 1000 times as long, B = 2, S = 4, d_model = 6,"
@@ -318,7 +308,7 @@ def check_scale_heads(answer: object) -> Verdict:
         ),
         Case(
             "float32, B = 2, L = 4, S = 5, d_model = 9, and 3 heads of width 7",
-            _layer((2, 4, 5, 9, 3, 7), dtype=np.float32, seed=6),
+            _layer((2, 4, 5, 9, 3, 7), dtype=np.float32, seed=4),
         ),
     ]
     return check_function(

@@ -87,9 +87,14 @@ def regression_one_maximum(queries, keys, values, sigma):
     return weights @ values / weights.sum(axis=1, keepdims=True)
 
 
-def regression_epsilon(queries, keys, values, sigma):
-    weights = np.exp(-squares(queries, keys) / (2 * sigma**2))
-    return weights @ values / (weights.sum(axis=1, keepdims=True) + 1e-12)
+def regression_padded(extra):
+    def answer(queries, keys, values, sigma):
+        weights = np.exp(-squares(queries, keys) / (2 * sigma**2))
+        return (
+            weights @ values / (weights.sum(axis=1, keepdims=True) + extra)
+        )
+
+    return answer
 
 
 def regression_dots(queries, keys, values, sigma):
@@ -157,6 +162,21 @@ def regression_broadcast(queries, keys, values, sigma):
 def regression_components(queries, keys, values, sigma):
     apart = (queries[:, None] - keys) ** 2
     return reference.softmax(-apart / (2 * sigma**2), axis=1) @ values
+
+
+def regression_squeezed(queries, keys, values, sigma):
+    exponents = -squares(queries, keys) / (2 * sigma**2)
+    return reference.softmax(exponents).squeeze() @ values
+
+
+def regression_flat(queries, keys, values, sigma):
+    return regression_matrix(queries, keys, values.squeeze(), sigma)
+
+
+def regression_of_doubles(queries, keys, values, sigma):
+    apart = torch.as_tensor(squares(queries, keys), dtype=torch.float64)
+    weights = torch.softmax(-apart / (2 * sigma**2), dim=-1)
+    return weights @ torch.as_tensor(values)
 
 
 def regression_in_place(queries, keys, values, sigma):
@@ -255,6 +275,25 @@ def slope_naive(query, keys, values, sigma):
     return np.einsum("s,sv,sk->vk", p, values - p @ values, keys) / sigma**2
 
 
+def slope_expanded(query, keys, values, sigma):
+    p = np.exp((keys @ query - (keys**2).sum(axis=1) / 2) / sigma**2)
+    p = p / p.sum()
+    return np.einsum("s,sv,sk->vk", p, values - p @ values, keys) / sigma**2
+
+
+def slope_sample_covariance(query, keys, values, sigma):
+    p = weights_at(query, keys, sigma)
+    table = np.hstack([values, keys])
+    both = np.cov(table, rowvar=False, aweights=p, ddof=0)
+    return both[: values.shape[1], values.shape[1] :] / sigma**2
+
+
+def slope_of_doubles(query, keys, values, sigma):
+    p = torch.as_tensor(weights_at(query, keys, sigma).astype(float))
+    v, k = torch.as_tensor(values), torch.as_tensor(keys)
+    return ((v - p @ v).T * p) @ k / sigma**2
+
+
 def slope_one_difference(query, keys, values, sigma):
     columns = []
     for step in 1e-3 * np.eye(len(query), dtype=query.dtype):
@@ -321,10 +360,9 @@ PROOFS = [
         wrong={
             "exponentials as they are": (regression_naive, "0/0"),
             "one maximum for all": (regression_one_maximum, "one maximum"),
-            "epsilon in the denominator": (
-                regression_epsilon,
-                "small number",
-            ),
+            "1e-12 added": (regression_padded(1e-12), "small number"),
+            "1e-9 added": (regression_padded(1e-9), "small number"),
+            "1e-6 added": (regression_padded(1e-6), "small number"),
             "dot product alone": (regression_dots, "dot product alone"),
             "2 forgotten": (regression_no_two, "without the 2"),
             "σ for σ²": (regression_sigma, "σ² belongs"),
@@ -340,6 +378,9 @@ PROOFS = [
             "keys averaged": (regression_of_keys, "average of the keys"),
             "no axis for the keys": (regression_broadcast, "raises Value"),
             "components not summed": (regression_components, "raises Value"),
+            "squeezed weights": (regression_squeezed, "1 query"),
+            "squeezed values": (regression_flat, "shape (5,)"),
+            "two dtypes": (regression_of_doubles, "float32"),
             "in place": (regression_in_place, "changes its input"),
         },
     ),
@@ -366,7 +407,7 @@ PROOFS = [
         },
         wrong={
             "equal norms": ([[1, 2], [2, 1], [-1, 2]], "same length"),
-            "shorter": ([[1, 2], [0.5, 1], [0, 0]], "outweighs key 1"),
+            "shorter": ([[1, 2], [0.5, 1], [0, 0]], "along the query"),
             "pointing away": ([[1, 2], [-1, -2], [-3, -6]], "outweighs"),
             "in the reverse order": (
                 [[1, 2], [3, 6], [2, 4]],
@@ -390,6 +431,7 @@ PROOFS = [
             "loops": slope_loops,
             "einsum of moments": slope_einsum,
             "Jacobian of the softmax": slope_jacobian,
+            "NumPy's covariance": slope_sample_covariance,
             "automatic differentiation": slope_autograd,
         },
         wrong={
@@ -408,6 +450,8 @@ PROOFS = [
             "dot product": (slope_of_dots, "Gaussian kernel"),
             "the answer": (slope_answer, "not its derivative"),
             "exponentials as they are": (slope_naive, "nan"),
+            "expanded exponents": (slope_expanded, "near 100"),
+            "two dtypes": (slope_of_doubles, "float32"),
             "a coarse difference": (slope_one_difference, "is expected"),
         },
     ),

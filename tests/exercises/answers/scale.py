@@ -92,6 +92,19 @@ def scaled(c):
     return answer
 
 
+def heads_squeezed(x_query, x_key, W_Q, W_K, num_heads):
+    return heads_matrix(x_query, x_key, W_Q, W_K, num_heads).squeeze()
+
+
+def heads_one_hot_doubles(x_query, x_key, W_Q, W_K, num_heads):
+    q, k = split(x_query @ W_Q, num_heads), split(x_key @ W_K, num_heads)
+    value = torch.eye(k.shape[2], dtype=torch.float64)
+    value = value.expand(*k.shape[:2], -1, -1)
+    return F.scaled_dot_product_attention(
+        torch.as_tensor(q), torch.as_tensor(k), value
+    )
+
+
 def heads_twice(x_query, x_key, W_Q, W_K, num_heads):
     q, k = split(x_query @ W_Q, num_heads), split(x_key @ W_K, num_heads)
     q = q / math.sqrt(q.shape[-1])
@@ -225,6 +238,12 @@ def between_blocks(d_k, rho):
     return second.sum() ** -0.5
 
 
+def between_measured(d_k, rho):
+    query, noise = np.random.default_rng(0).normal(size=(2, 10_000, d_k))
+    key = rho * query + np.sqrt(1 - rho**2) * noise
+    return ((query * key).sum(axis=1) ** 2).mean() ** -0.5
+
+
 PROOFS = [
     Proof(
         check_scale_by_hand,
@@ -315,6 +334,8 @@ PROOFS = [
             ".T of a batch": (heads_dot_t, "raises ValueError"),
             "no maximum": (heads_no_maximum, "overflow"),
             "one maximum": (heads_one_maximum, "0/0"),
+            "squeezed": (heads_squeezed, "shape (4, 3), where (1, 1, 4, 3)"),
+            "two dtypes": (heads_one_hot_doubles, "float32"),
             "in place": (heads_in_place, "changes its input"),
         },
     ),
@@ -400,6 +421,7 @@ PROOFS = [
                 lambda d, r: between_closed(d, r) * d**0.5,
                 "already",
             ),
+            "measured on a sample": (between_measured, "is expected"),
             "mean square not squared": (
                 lambda d, r: (d * (1 + r * r) + r * d * d) ** -0.5,
                 "is expected",
