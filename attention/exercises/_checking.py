@@ -168,6 +168,8 @@ def call(
         )
     if raised:
         error = raised[0]
+        if isinstance(error, AnswerError):  # of what a checker put around it
+            raise error
         raise AnswerError(
             f"it raises {type(error).__name__}: {_short(error)}", error
         )
@@ -204,7 +206,10 @@ def unchanged(before: Any, after: Any) -> bool:
             map(unchanged, before, after)
         )
     if isinstance(before, np.ndarray | torch.Tensor):
-        first, second = np.asarray(before), np.asarray(after)
+        first, second = (
+            np.asarray(x.detach() if isinstance(x, torch.Tensor) else x)
+            for x in (before, after)
+        )
         return first.shape == second.shape and bool(
             np.array_equal(first, second, equal_nan=first.dtype.kind in "fc")
         )
@@ -382,17 +387,30 @@ def check_function(
 
 
 def _speaks_torch(answer: Callable[..., Any], case: Case) -> bool:
-    """Whether an answer works for tensors and not for arrays."""
+    """Whether an answer works for tensors and not for arrays.
+
+    Raises
+    ------
+    AnswerError
+        It fails for both, and what PyTorch says of the shapes is worth reading.
+    """
     try:
         call(answer, copied(case.arguments, False))
     except AnswerError as error:
-        if not isinstance(error.cause, TypeError | AttributeError):
-            return False
+        with_arrays = error
     else:
+        return False
+    if with_arrays.cause is None:  # out of time
         return False
     try:
         call(answer, copied(case.arguments, True))
-    except AnswerError:
+    except AnswerError as with_tensors:
+        if type(with_tensors.cause) in (RuntimeError, IndexError):
+            raise AnswerError(
+                f"handed arrays, {with_arrays}; handed tensors,"
+                f" {with_tensors}",
+                with_tensors.cause,
+            ) from None
         return False
     return True
 

@@ -196,6 +196,27 @@ def test_an_answer_may_use_tensors_alone() -> None:
     assert double(lambda x: x.add(x))
 
 
+def test_an_answer_may_move_axes_as_tensors_do() -> None:
+    """NumPy's transpose raises ValueError for it, which says nothing about the answer."""
+    assert double(lambda x: (2 * x)[None, None].transpose(0, 1)[0, 0])
+
+
+def test_what_pytorch_says_of_shapes_is_told() -> None:
+    verdict = double(lambda x: x[None, None].transpose(0, 1).view(7))
+    assert "handed arrays, it raises ValueError" in verdict.says
+    assert "handed tensors, it raises RuntimeError: shape" in verdict.says
+
+
+def test_an_answer_may_ask_for_gradients() -> None:
+    assert double(lambda x: 2 * x.requires_grad_())
+
+
+def test_the_result_may_be_a_single_number() -> None:
+    given = Case("two numbers", (np.array([1.0, 2.0]),))
+    assert check_function("total", np.sum, lambda x: x.sum(), [given])
+    assert not check_function("total", np.sum, lambda x: x.prod(), [given])
+
+
 def test_an_answer_cannot_reach_the_inputs_of_the_next_one() -> None:
     assert not double(changes_its_input)
     assert double(lambda x: 2 * x)

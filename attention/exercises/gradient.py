@@ -1,0 +1,685 @@
+"""Checkers of the exercises on *The gradient by hand*."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attention.exercises._checking import (
+    AnswerError,
+    Case,
+    Mistake,
+    Verdict,
+    as_array,
+    blank,
+    call,
+    check_choice,
+    check_function,
+    check_numbers,
+    described,
+    right,
+    wrong,
+)
+from attention.reference import (
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_backward,
+    softmax,
+)
+
+Array = np.ndarray[Any, Any]
+Gradients = tuple[Array, Array, Array]
+
+
+def _arrays(
+    *leading: int,
+    sizes: tuple[int, int, int, int] = (5, 7, 4, 6),
+    seed: int = 0,
+    sharper: float = 1.0,
+) -> tuple[Array, ...]:
+    """Return an arriving gradient, queries, keys and values of the sizes L, S, d_k and d_v."""
+    L, S, d_k, d_v = sizes
+    rng = np.random.default_rng(seed)
+    shapes = ((L, d_v), (L, d_k), (S, d_k), (S, d_v))
+    grad, query, key, value = (
+        rng.normal(size=(*leading, *shape)) for shape in shapes
+    )
+    return grad, sharper * query, key, value
+
+
+def _single(*arrays: Array) -> tuple[Array, ...]:
+    return tuple(array.astype(np.float32) for array in arrays)
+
+
+def _turned(array: Array) -> Array:
+    return array.swapaxes(-2, -1)
+
+
+def check_gradient_by_hand(answer: object) -> Verdict:
+    """Check the gradients of three scores for p = (1/2, 1/4, 1/4), v = (2, 6, 10), g = 2."""
+    p, v = np.array([0.5, 0.25, 0.25]), np.array([2.0, 6.0, 10.0])
+    g, o = 2.0, 5.0
+    return check_numbers(
+        "gradient-by-hand",
+        answer,
+        p * g * (v - o),
+        {
+            "each weight times its own gradient, with nothing taken off: the"
+            " weights are not free, they keep their sum.": p * g * v,
+            "right but for the sign: which way a step goes is another"
+            " question than the gradient.": -p * g * (v - o),
+            "the gradient of the weights: the softmax is still to be passed.": (
+                g * v
+            ),
+            "the gradient of the values: asked for are the scores.": g * p,
+            "each value's distance from the output times g, whatever weight"
+            " the key has.": g * (v - o),
+            "measured from the plain mean of the values: the output is a"
+            " weighted one.": p * g * (v - v.mean()),
+            "the diagonal of the Jacobian alone: every score moves every"
+            " weight.": p * (1 - p) * g * v,
+            "without the gradient g that arrives at the output.": p
+            * (v - o),
+        },
+    )
+
+
+def check_gradient_figure(answer: object) -> Verdict:
+    """Check the keys, of A to F, that are told to raise their scores."""
+    behind = (
+        "go from the output to its value. Is that a step along the arrow, or"
+        " against it?"
+    )
+    ahead = (
+        "how far a value lies from the output, and how large its weight is,"
+        " decides how loudly a key is told, not what."
+    )
+    return check_choice(
+        "gradient-figure",
+        answer,
+        "BCF",
+        {
+            **dict.fromkeys("ADE", behind),
+            **dict.fromkeys("BCF", ahead),
+        },
+        several=True,
+    )
+
+
+# -------------------------------------------------------------------------- the whole backward pass
+def _backward(
+    grad: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    weights: Array,
+    *,
+    factors: Array | float = 1.0,
+    factors_in: str = "pv",
+    row_sums: Array | None = None,
+) -> Gradients:
+    """Return the gradients of Q, K and V from weights; the options are for mistakes."""
+    in_p, in_v = (factors if which in factors_in else 1.0 for which in "pv")
+    grad_weights = in_p * (grad @ _turned(value))
+    if row_sums is None:
+        row_sums = (weights * grad_weights).sum(axis=-1, keepdims=True)
+    scale = query.shape[-1] ** -0.5
+    grad_scores = weights * (grad_weights - row_sums)
+    return (
+        scale * grad_scores @ key,
+        scale * _turned(grad_scores) @ query,
+        _turned(weights * in_v) @ grad,
+    )
+
+
+def _weights(
+    query: Array, key: Array, value: Array, allowed: Array | None = None
+) -> Array:
+    return scaled_dot_product_attention(query, key, value, allowed)[1]
+
+
+def _scaled_anew(
+    grad: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    allowed: Array,
+    *,
+    of_query: float,
+    of_key: float,
+) -> Gradients:
+    """Return the right gradients, those of queries and keys times powers of √d_k."""
+    root = query.shape[-1] ** 0.5
+    dq, dk, dv = scaled_dot_product_attention_backward(
+        grad, query, key, value, allowed
+    )
+    return root**of_query * dq, root**of_key * dk, dv
+
+
+def _no_row_sums(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    weights = _weights(query, key, value, allowed)
+    zero = np.zeros(())
+    return _backward(grad, query, key, value, weights, row_sums=zero)
+
+
+def _column_sums(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    weights = _weights(query, key, value, allowed)
+    sums = (weights * (grad @ _turned(value))).sum(axis=-2, keepdims=True)
+    return _backward(grad, query, key, value, weights, row_sums=sums)
+
+
+def _no_softmax(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    weights = _weights(query, key, value, allowed)
+    scale = query.shape[-1] ** -0.5
+    grad_scores = np.where(allowed, grad @ _turned(value), 0.0)
+    return (
+        scale * grad_scores @ key,
+        scale * _turned(grad_scores) @ query,
+        _turned(weights) @ grad,
+    )
+
+
+def _diagonal_alone(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    weights = _weights(query, key, value, allowed)
+    sums = weights * (grad @ _turned(value))
+    return _backward(grad, query, key, value, weights, row_sums=sums)
+
+
+def _no_mask(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    return scaled_dot_product_attention_backward(grad, query, key, value)
+
+
+def _uniform_row(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    """Return the gradients with -1e9 in the place of every masked score."""
+    scores = query.shape[-1] ** -0.5 * query @ _turned(key)
+    weights = softmax(np.where(allowed, scores, -1e9))
+    return _backward(grad, query, key, value, weights)
+
+
+def _empty_row(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    """Return the gradients with 0/0 in the rows that may attend to nothing."""
+    weights = _weights(query, key, value, allowed)
+    empty = ~allowed.any(axis=-1, keepdims=True)
+    weights = np.where(empty, np.nan, weights)
+    return _backward(grad, query, key, value, weights)
+
+
+BACKWARD_MISTAKES = [
+    Mistake(
+        _no_row_sums,
+        "a softmax that is passed by its weights alone, dZ = P ∘ dP: the"
+        " weights of a row keep their sum, and something is to be taken off.",
+    ),
+    Mistake(
+        _column_sums,
+        "sums over the queries, where each query's row has one of its own:"
+        " look at the axis.",
+    ),
+    Mistake(
+        lambda *x: _scaled_anew(*x, of_query=1, of_key=1),
+        "gradients without the scale: it is a factor of the scores, and so of"
+        " their derivatives.",
+    ),
+    Mistake(
+        lambda *x: _scaled_anew(*x, of_query=0, of_key=1),
+        "a scale in dQ, and none in dK.",
+    ),
+    Mistake(
+        lambda *x: _scaled_anew(*x, of_query=1, of_key=0),
+        "a scale in dK, and none in dQ.",
+    ),
+    Mistake(
+        lambda *x: _scaled_anew(*x, of_query=-1, of_key=-1),
+        "a scale that comes in twice: once is in the gradient of the scores"
+        " already.",
+    ),
+    Mistake(
+        _no_softmax,
+        "the gradient of the weights taken for that of the scores: the softmax"
+        " lies between them.",
+    ),
+    Mistake(
+        _diagonal_alone,
+        "the diagonal of the softmax's Jacobian alone: every score moves every"
+        " weight of its row.",
+    ),
+    Mistake(_no_mask, "gradients of all pairs, the masked ones included."),
+    Mistake(
+        _uniform_row,
+        "a large negative number in the place of masked scores: a row with"
+        " nothing to attend to then attends to everything.",
+    ),
+    Mistake(
+        _empty_row,
+        "0/0 in the row with nothing to attend to: its weights are to be 0,"
+        " else its NaN reaches every key and every value.",
+    ),
+]
+
+
+def _mask(L: int, S: int) -> Array:
+    allowed = np.random.default_rng(1).random((L, S)) < 0.6
+    allowed[:, 0] = True
+    return allowed
+
+
+def check_gradient_backward(answer: object) -> Verdict:
+    """Check ``attention_gradients(grad_output, query, key, value, allowed)``: dQ, dK and dV."""
+    every, some = np.ones((5, 7), dtype=bool), _mask(5, 7)
+    empty, unseen = some.copy(), some.copy()
+    empty[2] = False
+    unseen[:, 3] = False
+    two = _arrays(sizes=(2, 3, 4, 5))
+    cases = [
+        Case(
+            "two queries, three keys and no mask",
+            (*two, np.ones((2, 3), dtype=bool)),
+        ),
+        Case("five queries, seven keys and no mask", (*_arrays(), every)),
+        Case("five queries, seven keys and a mask", (*_arrays(), some)),
+        Case("a key that nobody may see", (*_arrays(), unseen)),
+        Case(
+            "a query that may attend to nothing",
+            (*_arrays(), empty),
+        ),
+        Case(
+            "leading axes (2, 3) and a mask",
+            (*_arrays(2, 3), some),
+        ),
+        Case(
+            "scores of up to a few thousand and a mask",
+            (*_arrays(sharper=1000.0), some),
+        ),
+        Case(
+            "float32, a leading axis (2,) and a query that may attend to"
+            " nothing",
+            (*_single(*_arrays(2, seed=3)), empty),
+        ),
+    ]
+    return check_function(
+        "gradient-backward",
+        answer,
+        scaled_dot_product_attention_backward,
+        cases,
+        BACKWARD_MISTAKES,
+    )
+
+
+# --------------------------------------------------------------------------------- the bug: dropout
+def _with_factors(
+    grad: Array, query: Array, key: Array, value: Array, factors: Array
+) -> Gradients:
+    return scaled_dot_product_attention_backward(
+        grad, query, key, value, dropout_mask=factors
+    )
+
+
+def _factors_in(places: str) -> Any:
+    """Return a backward pass with the factors in dP ("p"), in dV ("v"), in both or in none."""
+
+    def mistaken(
+        grad: Array, query: Array, key: Array, value: Array, factors: Array
+    ) -> Gradients:
+        weights = _weights(query, key, value)
+        return _backward(
+            grad,
+            query,
+            key,
+            value,
+            weights,
+            factors=factors,
+            factors_in=places,
+        )
+
+    return mistaken
+
+
+def _as_given(
+    grad: Array, query: Array, key: Array, value: Array, factors: Array
+) -> Gradients:
+    """Return what the function of the exercise returns before it is mended."""
+    output, weights = scaled_dot_product_attention(query, key, value)
+    sums = (grad * output).sum(axis=-1, keepdims=True)
+    return _backward(
+        grad, query, key, value, weights, factors=factors, row_sums=sums
+    )
+
+
+def _sums_left_out(
+    grad: Array, query: Array, key: Array, value: Array, factors: Array
+) -> Gradients:
+    weights, zero = _weights(query, key, value), np.zeros(())
+    return _backward(
+        grad, query, key, value, weights, factors=factors, row_sums=zero
+    )
+
+
+def _dropped_is_masked(
+    grad: Array, query: Array, key: Array, value: Array, factors: Array
+) -> Gradients:
+    """Return the gradients with dZ = 0 wherever a pair was dropped."""
+    dq, dk, dv = _with_factors(grad, query, key, value, factors)
+    weights = _weights(query, key, value)
+    dropped = weights * factors
+    sums = (grad * (dropped @ value)).sum(axis=-1, keepdims=True)
+    lost = np.where(factors == 0, -weights * sums, 0.0)
+    scale = query.shape[-1] ** -0.5
+    return dq - scale * lost @ key, dk - scale * lost.T @ query, dv
+
+
+def _factors_in_softmax(
+    grad: Array, query: Array, key: Array, value: Array, factors: Array
+) -> Gradients:
+    """Return the gradients with P ∘ D in the place of P, all the way."""
+    dropped = _weights(query, key, value) * factors
+    return _backward(grad, query, key, value, dropped)
+
+
+BUG_MISTAKES = [
+    Mistake(
+        _as_given,
+        "the function as it was given. Of the numbers that it computes, which"
+        " one ought to notice dropout, and does not?",
+    ),
+    Mistake(
+        _factors_in(""),
+        "the gradients without dropout: the factors have been lost.",
+    ),
+    Mistake(
+        _factors_in("v"),
+        "the factors in dV alone: the weights' gradient passes through them"
+        " too.",
+    ),
+    Mistake(
+        _factors_in("p"),
+        "the factors in dP alone: a value hears only of the outputs that it"
+        " reached.",
+    ),
+    Mistake(
+        _dropped_is_masked,
+        "a dropped pair taken for a masked one: its score still decides what"
+        " the others get, and has a gradient.",
+    ),
+    Mistake(
+        _factors_in_softmax,
+        "the factors inside the softmax: they come after it, and its"
+        " derivative knows nothing of them.",
+    ),
+    Mistake(
+        _sums_left_out,
+        "a softmax without its row sums: was that the line to change?",
+    ),
+]
+
+
+def check_gradient_bug(answer: object) -> Verdict:
+    """Check the mended ``dropout_gradients(grad_output, query, key, value, factors)``."""
+    rng = np.random.default_rng(2)
+    some = (rng.random((5, 7)) < 0.7) / 0.7
+    some[1] = 0.0
+    few = (rng.random((5, 7)) < 0.2) / 0.2
+    cases = [
+        Case("factors that are all 1", (*_arrays(), np.ones((5, 7)))),
+        Case(
+            "two queries, three keys and one pair dropped",
+            (
+                *_arrays(sizes=(2, 3, 4, 5)),
+                np.array([[2.0, 0.0, 2.0], [2.0, 2.0, 2.0]]),
+            ),
+        ),
+        Case(
+            "dropout with probability 0.3, where one query lost every key",
+            (*_arrays(), some),
+        ),
+        Case("dropout with probability 0.8", (*_arrays(seed=4), few)),
+        Case(
+            "dropout and scores of up to a few thousand",
+            (*_arrays(sharper=1000.0), some),
+        ),
+        Case("dropout in float32", _single(*_arrays(seed=5), some)),
+    ]
+    return check_function(
+        "gradient-bug", answer, _with_factors, cases, BUG_MISTAKES
+    )
+
+
+# ---------------------------------------------------------------------------------- breaking a test
+def seems_right(
+    gradients: Any, query: Array, key: Array, value: Array
+) -> bool:
+    """Say whether gradients pass a test that wrong ones pass too; the exercise is to find such.
+
+    It looks at the shapes, at the sum of the keys' gradients, which is to be 0, and at whether
+    QᵀdQ is the transpose of KᵀdK.
+    """
+    grad_query, grad_key, grad_value = gradients
+    shapes = (
+        grad_query.shape == query.shape
+        and grad_key.shape == key.shape
+        and grad_value.shape == value.shape
+    )
+    return (
+        shapes
+        and np.allclose(grad_key.sum(axis=0), 0, atol=1e-6)
+        and np.allclose(
+            query.T @ grad_query, (key.T @ grad_key).T, atol=1e-6
+        )
+    )
+
+
+def check_gradient_break(answer: object) -> Verdict:
+    """Check ``impostor(grad_output, query, key, value)``: wrong gradients that `seems_right`."""
+    name = "gradient-break"
+    if answer is ... or answer is None:
+        return blank(name)
+    if not callable(answer) or isinstance(answer, type):
+        return wrong(
+            name,
+            f"This is {described(answer)}, and a function is expected.",
+            "anything",
+        )
+    for sizes in ((5, 7, 4, 6), (3, 2, 6, 4), (1, 4, 2, 3)):
+        arrays = _arrays(sizes=sizes)
+        what = "L = {}, S = {}, d_k = {} and d_v = {}".format(*sizes)
+        try:
+            result = call(answer, [array.copy() for array in arrays])
+            if result is None or result is ...:
+                return blank(name, "the function returns nothing.")
+            says = _not_an_impostor(result, arrays)
+        except AnswerError as error:
+            says = f"{error}."
+        if says:
+            return wrong(name, f"With {what}, {says}", what)
+    return right(name)
+
+
+def _not_an_impostor(result: Any, arrays: tuple[Array, ...]) -> str:
+    """Say why gradients are no wrong ones that pass the test; nothing if they are."""
+    names = ("dQ", "dK", "dV")
+    truth = scaled_dot_product_attention_backward(*arrays)
+    if not isinstance(result, tuple | list) or len(result) != len(names):
+        return (
+            f"it returns {described(result)}, where dQ, dK and dV are"
+            " expected."
+        )
+    gradients = [as_array(part) for part in result]
+    for name, got, true in zip(names, gradients, truth, strict=True):
+        if got.shape != true.shape:
+            return (
+                f"{name} has shape {got.shape}, where {true.shape} is"
+                " expected: the test sees that."
+            )
+        if not np.isfinite(got).all():
+            return f"{name} is not finite: the test sees that."
+        if not got.any():
+            return f"{name} is 0 everywhere, and that is excluded."
+        if np.abs(got - true).max() <= 1e-2 * np.abs(true).max():
+            return f"{name} is right, and wrong gradients are wanted."
+    if seems_right(gradients, *arrays[1:]):
+        return ""
+    if np.allclose(gradients[1].sum(axis=0), 0, atol=1e-6):
+        return (
+            "the test notices: QᵀdQ is not the transpose of KᵀdK. What is done"
+            " to the one has to be matched in the other."
+        )
+    return "the test notices: the keys' gradients do not add up to 0."
+
+
+# ------------------------------------------------------------------------------------------- a sink
+def _sink(scores: Array, sink: float) -> tuple[Array, Array]:
+    """Return the weights of the keys, (L, S), and that of the sink, (L, 1)."""
+    column = np.full_like(scores[:, :1], sink)
+    weights = softmax(np.concatenate([scores, column], axis=-1))
+    return weights[:, :-1], weights[:, -1:]
+
+
+def _sink_gradients(
+    grad: Array, scores: Array, value: Array, sink: float
+) -> tuple[Array, Array]:
+    weights, of_sink = _sink(scores, sink)
+    sums = (grad * (weights @ value)).sum(axis=-1, keepdims=True)
+    grad_scores = weights * (grad @ value.T - sums)
+    return grad_scores, np.asarray(-(of_sink * sums).sum())
+
+
+def _sink_forgotten(
+    grad: Array, scores: Array, value: Array, sink: float
+) -> tuple[Array, Array]:
+    grad_scores, _ = _sink_gradients(grad, scores, value, -np.inf)
+    return grad_scores, np.asarray(0.0)
+
+
+def _sink_of_zero(
+    grad: Array, scores: Array, value: Array, sink: float
+) -> tuple[Array, Array]:
+    return _sink_gradients(grad, scores, value, 0.0)
+
+
+def _other_sink_gradient(change: Any) -> Any:
+    """Return the right dZ with another gradient of the sink."""
+
+    def mistaken(
+        grad: Array, scores: Array, value: Array, sink: float
+    ) -> tuple[Array, Array]:
+        grad_scores, _ = _sink_gradients(grad, scores, value, sink)
+        weights, of_sink = _sink(scores, sink)
+        sums = (grad * (weights @ value)).sum(axis=-1, keepdims=True)
+        return grad_scores, np.asarray(change(of_sink, sums))
+
+    return mistaken
+
+
+def _other_row_sums(change: Any) -> Any:
+    """Return the right gradient of the sink with other row sums in dZ."""
+
+    def mistaken(
+        grad: Array, scores: Array, value: Array, sink: float
+    ) -> tuple[Array, Array]:
+        _, grad_sink = _sink_gradients(grad, scores, value, sink)
+        weights, _ = _sink(scores, sink)
+        sums = (grad * (weights @ value)).sum(axis=-1, keepdims=True)
+        total = weights.sum(axis=-1, keepdims=True)
+        sums = change(sums, total)
+        return weights * (grad @ value.T - sums), grad_sink
+
+    return mistaken
+
+
+SINK_MISTAKES = [
+    Mistake(
+        _sink_forgotten,
+        "attention without the sink: it takes a part of every row's weight.",
+    ),
+    Mistake(
+        _sink_of_zero,
+        "a sink whose score is always 0: it is an argument.",
+    ),
+    Mistake(
+        _other_sink_gradient(lambda p, rho: (p * rho).sum()),
+        "a sink's gradient with the wrong sign: where the output is too large,"
+        " the sink should take more.",
+    ),
+    Mistake(
+        _other_sink_gradient(lambda p, rho: 0.0),
+        "a sink that hears nothing. Its value is 0, but its weight is taken"
+        " from the others.",
+    ),
+    Mistake(
+        _other_sink_gradient(lambda p, rho: -(p * rho).mean()),
+        "a mean over the queries: one number serves them all, and a change of"
+        " it is a change in every place.",
+    ),
+    Mistake(
+        _other_sink_gradient(lambda p, rho: -rho.sum()),
+        "a sink's gradient that does not ask how much weight the sink has.",
+    ),
+    Mistake(
+        _other_sink_gradient(lambda p, rho: -(p * (1 - p) * rho).sum()),
+        "an output that the sink's weight had to pass twice: one factor too"
+        " many.",
+    ),
+    Mistake(
+        _other_row_sums(lambda rho, total: rho / total),
+        "scores measured from the mean of the values under the keys' weights"
+        " made to sum to 1. The output is what the weights make as they are.",
+    ),
+    Mistake(
+        _other_row_sums(lambda rho, total: 0.0 * rho),
+        "a softmax that is passed by its weights alone: with a sink too, what"
+        " one key gains the others lose.",
+    ),
+]
+
+
+def check_gradient_sink(answer: object) -> Verdict:
+    """Check ``sink_gradients(grad_output, scores, value, sink)``: dZ, and ds for all queries."""
+
+    def case(
+        what: str,
+        L: int,
+        S: int,
+        d_v: int,
+        sink: float,
+        shift: float = 0.0,
+    ) -> Case:
+        rng = np.random.default_rng(L)
+        shapes = ((L, d_v), (L, S), (S, d_v))
+        grad, scores, value = (rng.normal(size=shape) for shape in shapes)
+        return Case(what, (grad, scores + shift, value, sink))
+
+    plain = case("five queries, seven keys and the sink 0.4", 5, 7, 6, 0.4)
+    grad, scores, value, sink = plain.arguments
+    masked = scores.copy()
+    masked[:, 3] = masked[2] = -np.inf
+    cases = [
+        case("one query, two keys and the sink 0.7", 1, 2, 3, 0.7),
+        plain,
+        case("three queries, four keys and the sink -1.5", 3, 4, 2, -1.5),
+        Case(
+            "some scores of -inf, a whole row of them among these",
+            (grad, masked, value, sink),
+        ),
+        case("scores near 1000 and the sink 1000", 4, 5, 3, 1e3, 1e3),
+        case("scores near 0 and the sink 1000", 4, 5, 3, 1e3),
+        Case(
+            "float32 and the sink -0.6",
+            (*_single(grad, scores, value), -0.6),
+        ),
+    ]
+    return check_function(
+        "gradient-sink", answer, _sink_gradients, cases, SINK_MISTAKES
+    )
