@@ -84,8 +84,8 @@ def _gradient_of(
         leaf = scores.clone().requires_grad_()
         weights = function(leaf, allowed)
         if not isinstance(weights, Tensor) or not weights.requires_grad:
-            raise TypeError(
-                "the weights carry no gradient back to the scores; stay"
+            raise AnswerError(
+                "the weights carry no gradient back to the scores: stay"
                 " within PyTorch, and detach nothing"
             )
         arrives = torch.from_numpy(_upstream(tuple(weights.shape)))
@@ -194,10 +194,6 @@ def _restricted_cases() -> list[Case]:
         Case(
             "two queries, three keys, the last of them forbidden",
             (normal(2, 3), torch.tensor([[True, True, False]] * 2)),
-        ),
-        Case(
-            "scores of shape (5, 7) and everything allowed",
-            (normal(5, 7), torch.ones(5, 7, dtype=torch.bool)),
         ),
         Case(
             "scores of shape (5, 7) and a causal mask",
@@ -438,7 +434,6 @@ def check_masks_decoding(answer: object) -> Verdict:
         _built,
         [
             case("L = S = 5, no filler and a window of 2", [5], 5, 5, 2),
-            case("L = 3, S = 5, no filler and a window of 9", [5], 3, 5, 9),
             case("L = 3, S = 7, no filler and a window of 2", [7], 3, 7, 2),
             case(
                 "lengths (7, 4), L = 3, S = 7 and a window of 9",
@@ -561,18 +556,9 @@ def check_masks_penalty(answer: object) -> Verdict:
         ),
         Case("L = 5, S = 7, d_v = 6 and p_drop = 0.1", (*given, 0.1)),
         Case("p_drop = 0", (*given, 0.0)),
-        Case("p_drop = 0.9", (*given, 0.9)),
-        Case(
-            "the target as far as the output goes",
-            (weights, value, weights @ value, 0.3),
-        ),
         Case(
             "causal weights, and a row of zeros",
             (masked, value, target, 0.2),
-        ),
-        Case(
-            "values near 1000",
-            (weights, 1000 + value, target, 0.1),
         ),
         Case(
             "float32 inputs",

@@ -283,10 +283,6 @@ def _attend_cases() -> list[Case]:
                 np.ones((1, 3), dtype=bool),
             ),
         ),
-        Case(
-            "L = 5, S = 7, d_k = 4, d_v = 6 and everything allowed",
-            (query, key, value, np.ones((5, 7), dtype=bool)),
-        ),
         Case("a causal mask of shape (5, 7)", (query, key, value, causal)),
         Case(
             "four sequences, S = d_k = 4 and a causal mask",
@@ -297,7 +293,6 @@ def _attend_cases() -> list[Case]:
                 causal[:, :4],
             ),
         ),
-        Case("a batch of two and a causal mask", (*batch, causal)),
         Case(
             "queries of shape (2, 3, 5, 4), keys and values that both"
             " sequences share, and a padding mask of shape (2, 1, 1, 7)",
@@ -316,7 +311,7 @@ def _attend_cases() -> list[Case]:
             (query, key, value, empty),
         ),
         Case(
-            "float32 inputs and a causal mask",
+            "a batch of two in float32 and a causal mask",
             (*(x.astype(np.float32) for x in batch), causal),
         ),
         Case(
@@ -414,10 +409,6 @@ def check_sdpa_bug(answer: object) -> Verdict:
             (query, key, _normal(2, 7, 4, seed=2)),
         ),
         Case(
-            "d_k = 4 and d_v = 6",
-            (query, key, _normal(2, 7, 6, seed=2)),
-        ),
-        Case(
             "d_k = 9 and d_v = 2",
             (_normal(3, 5, 9), _normal(3, 2, 9), _normal(3, 2, 2, seed=2)),
         ),
@@ -497,6 +488,15 @@ def _relogged(combined: Any) -> Any:
     return merge
 
 
+def _across(
+    output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
+) -> Pair:
+    lse = np.logaddexp(lse_a, lse_b)
+    return np.exp(lse_a - lse) * output_a + np.exp(
+        lse_b - lse
+    ) * output_b, lse
+
+
 def _unshifted(
     output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
 ) -> Pair:
@@ -540,6 +540,12 @@ MERGE_MISTAKES = [
     Mistake(
         lambda oa, la, ob, lb: (oa + ob, np.logaddexp(la, lb)),
         "the sum of the outputs, whose shares do not sum to 1.",
+    ),
+    Mistake(
+        _across,
+        "shares that run along the components: a query's share belongs to its"
+        " whole output. Here there are as many components as queries, so that"
+        " nothing complains.",
     ),
     Mistake(
         _relogged(lambda a, b: a + b),
@@ -593,10 +599,6 @@ def check_sdpa_merge(answer: object) -> Verdict:
         Case(
             "one query, and blocks of three and four keys",
             both(first[:1], second[:1]),
-        ),
-        Case(
-            "five queries, and blocks of three and four keys",
-            both(first, second),
         ),
         Case(
             "five queries, and values of width 5",

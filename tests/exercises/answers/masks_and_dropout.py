@@ -126,6 +126,31 @@ def soft_times_infinity(scores, allowed):
     return torch.softmax(scores + ~allowed * -math.inf, -1)
 
 
+def soft_first_row(scores, allowed):
+    return soft_fill_twice(scores, allowed[..., :1, :])
+
+
+def soft_axis_1(scores, allowed):
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    scores = scores.masked_fill(~allowed, -math.inf).masked_fill(empty, 0.0)
+    return torch.softmax(scores, dim=1).masked_fill(~allowed, 0.0)
+
+
+def soft_lowest_of_float64(scores, allowed):
+    lowest = torch.finfo(torch.float64).min
+    return torch.softmax(scores.masked_fill(~allowed, lowest), -1) * allowed
+
+
+def soft_lowest_added(scores, allowed):
+    added = (~allowed).to(scores) * torch.finfo(scores.dtype).min
+    return torch.softmax(scores + added, -1) * allowed
+
+
+def soft_no_maximum(scores, allowed):
+    powers = torch.where(allowed, scores.exp(), 0.0)
+    return powers / powers.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
 def soft_in_place(scores, allowed):
     scores.masked_fill_(~allowed, -math.inf)
     return soft_fill_twice(scores, allowed)
@@ -216,6 +241,34 @@ def decoding_additive(*given):
     return np.where(decoding_compared(*given), 0.0, -np.inf)
 
 
+def decoding_window_from_the_left(lengths, L, S, window):
+    near = np.arange(S) >= np.arange(L)[:, None] - window
+    return decoding_compared(lengths, L, S, S) & near
+
+
+def decoding_one_length(lengths, L, S, window):
+    longest = np.full_like(lengths, max(lengths))
+    return decoding_compared(longest, L, S, window)
+
+
+def decoding_sliced(lengths, L, S, window):
+    """Take the last n keys by a slice, which for n = 0 takes all."""
+    real = np.zeros((len(lengths), 1, 1, S), dtype=bool)
+    for b, n in enumerate(lengths):
+        real[b, ..., -n:] = True
+    return decoding_compared(np.full_like(lengths, S), L, S, window) & real
+
+
+def decoding_one_sees_all(lengths, L, S, window):
+    if L == 1:
+        return np.ones((len(lengths), 1, 1, S), dtype=bool)
+    return decoding_compared(lengths, L, S, window)
+
+
+def decoding_no_window_of_0(lengths, L, S, window):
+    return decoding_compared(lengths, L, S, window or S)
+
+
 def decoding_padding_alone(lengths, L, S, window):
     return np.arange(S) >= S - lengths[:, None, None, None]
 
@@ -262,6 +315,11 @@ def penalty(factor=lambda p: p / (1 - p), spread=None):
         return plain + factor(dropout_p) * of(weights, value)
 
     return loss
+
+
+def penalty_normalised(weights, value, target, dropout_p):
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return penalty_matrix(weights, value, target, dropout_p)
 
 
 def penalty_mean(weights, value, target, dropout_p):
@@ -349,6 +407,14 @@ PROOFS = [
             ),
             "over queries": (soft_queries, "over the queries"),
             "mask times -inf": (soft_times_infinity, "do not multiply"),
+            "first row of the mask for all": (soft_first_row, "causal mask"),
+            "softmax over axis 1": (soft_axis_1, "(2, 3, 5, 7)"),
+            "lowest number of float64": (
+                soft_lowest_of_float64,
+                "in float32, it raises",
+            ),
+            "lowest number added": (soft_lowest_added, "as large as"),
+            "no maximum": (soft_no_maximum, "near 1000"),
             "in place": (soft_in_place, "changes its input"),
             "NumPy": (soft_numpy, "carry no gradient"),
             "detached": (soft_detached, "carry no gradient"),
@@ -430,6 +496,14 @@ PROOFS = [
             ),
             "future visible": (decoding(use=("near", "real")), "the future"),
             "filler visible": (decoding(use=("causal", "near")), "filler"),
+            "window from the upper left": (
+                decoding_window_from_the_left,
+                "S = 7, no filler",
+            ),
+            "one length for all": (decoding_one_length, "lengths (7, 4)"),
+            "slice that begins at -0": (decoding_sliced, "lengths (6, 3,"),
+            "one query sees all": (decoding_one_sees_all, "L = 1"),
+            "no window of 0": (decoding_no_window_of_0, "a window of 0"),
             "padding alone": (decoding_padding_alone, "shape"),
             "no axis for heads": (decoding_no_heads, "shape"),
             "ones and zeros": (decoding_numbers, "booleans are expected"),
@@ -477,6 +551,11 @@ PROOFS = [
                 "expected",
             ),
             "variance under the weights": (penalty_centred, "expected"),
+            "odds by division": (
+                penalty(lambda p: 1 / (1 / p - 1)),
+                "p_drop = 0, it raises",
+            ),
+            "rows normalised first": (penalty_normalised, "a row of zeros"),
             "mean over the entries": (penalty_mean, "not their sum"),
             "sign turned": (penalty(lambda p: -p / (1 - p)), "wrong sign"),
             "one for each query": (penalty_per_query, "shape"),

@@ -146,6 +146,22 @@ def attend_maximum_of_all(query, key, value, allowed):
     return weights @ value, weights
 
 
+def attend_first_row(query, key, value, allowed):
+    return attend_matrix(query, key, value, allowed[..., :1, :])
+
+
+def attend_pairwise(query, key, value, allowed):
+    """Work the leading axes off in pairs, as if none had to broadcast."""
+    if query.ndim == 2:
+        return attend_matrix(query, key, value, allowed)
+    every = allowed if allowed.ndim > 2 else [allowed] * len(query)
+    pairs = zip(query, key, value, every, strict=False)
+    outputs, weights = zip(
+        *(attend_pairwise(*one) for one in pairs), strict=True
+    )
+    return np.stack(outputs), np.stack(weights)
+
+
 def attend_output_alone(query, key, value, allowed):
     return attend_matrix(query, key, value, allowed)[0]
 
@@ -285,6 +301,27 @@ def merge_unguarded(output_a, lse_a, output_b, lse_b):
     lse = np.logaddexp(lse_a, lse_b)
     share_a, share_b = np.exp(lse_a - lse), np.exp(lse_b - lse)
     return share_a[..., None] * output_a + share_b[..., None] * output_b, lse
+
+
+def merge_second_axis(output_a, lse_a, output_b, lse_b):
+    lse = np.logaddexp(lse_a, lse_b)
+    shares = [np.exp(part - lse)[:, None] for part in (lse_a, lse_b)]
+    return shares[0] * output_a + shares[1] * output_b, lse
+
+
+def merge_never_below_0(output_a, lse_a, output_b, lse_b):
+    top = np.maximum(np.maximum(lse_a, lse_b), 0.0)
+    sum_a, sum_b = np.exp(lse_a - top), np.exp(lse_b - top)
+    total = sum_a + sum_b
+    share = (sum_a / np.where(total == 0, 1, total))[..., None]
+    rest = (sum_b / np.where(total == 0, 1, total))[..., None]
+    return share * output_a + rest * output_b, top + np.log(total)
+
+
+def merge_zero_if_either(output_a, lse_a, output_b, lse_b):
+    output, lse = merge_logaddexp(output_a, lse_a, output_b, lse_b)
+    either = np.isinf(lse_a) | np.isinf(lse_b)
+    return np.where(either[..., None], 0.0, output), lse
 
 
 def merge_one_way(output_a, lse_a, output_b, lse_b):
@@ -450,6 +487,8 @@ PROOFS = [
                 wrong_attend(add=lambda a: np.where(a, 0.0, -1e9)),
                 "changes nothing",
             ),
+            "first row of the mask for all": (attend_first_row, "(5, 7)"),
+            "axes in pairs": (attend_pairwise, "both sequences share"),
             "output alone": (attend_output_alone, "2 results"),
             "weights first": (attend_other_order, "shape"),
             "in place": (attend_in_place, "changes its input"),
@@ -476,6 +515,10 @@ PROOFS = [
             "no maximum": (bug(largest="none"), "as they are"),
             "no root": (bug(power=1), "itself"),
             "no scale": (bug(power=0), "without the scale"),
+            "root of 4 written out": (
+                lambda q, k, v: bug()(q * k.shape[-1] ** 0.5 / 2, k, v),
+                "d_k = 9",
+            ),
         },
     ),
     Proof(
@@ -530,12 +573,18 @@ PROOFS = [
                 "not its logarithm",
             ),
             "no maximum": (merge_unshifted, "overflow"),
+            "axis 1 for the last": (merge_second_axis, "leading axes"),
+            "maximum never below 0": (merge_never_below_0, "near -1000"),
+            "zero if either is empty": (
+                merge_zero_if_either,
+                "the first block is empty",
+            ),
             "first block taken for the heavier": (merge_one_way, "is inf"),
             "NaN where both are empty": (merge_unguarded, "-inf less -inf"),
             "1 less the first share": (wrong_merge(), "-inf less -inf"),
             "axis of the values forgotten": (
                 merge_no_axis,
-                "raises ValueError",
+                "along the components",
             ),
             "epsilon in the denominator": (merge_epsilon, "expected"),
             "output alone": (merge_output_alone, "2 results"),
