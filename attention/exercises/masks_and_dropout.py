@@ -268,7 +268,7 @@ def renormalised(scores: Array, allowed: Array) -> Array:
 
 
 def check_masks_break(answer: object) -> Verdict:
-    """Check three finite scores, the last one forbidden, that make `renormalised` return NaN."""
+    """Check three scores, the last one forbidden, that make :func:`renormalised` return NaN."""
     name, what = "masks-break", "the answer"
     if answer is ... or answer is None:
         return blank(name)
