@@ -482,7 +482,10 @@ def seems_right(
 
 
 def check_gradient_break(answer: object) -> Verdict:
-    """Check ``impostor(grad_output, query, key, value)``: wrong gradients that `seems_right`."""
+    """Check ``impostor(grad_output, query, key, value)``: wrong gradients that seem right.
+
+    The test that they are to pass is :func:`seems_right`.
+    """
     name = "gradient-break"
     if answer is ... or answer is None:
         return blank(name)

@@ -65,8 +65,8 @@ def check_average_figure(answer: object) -> Verdict:
 
 
 # ---------------------------------------------------------------------------------- breaking a test
-five_values = np.array([[0.0, 0], [6, 1], [1, 5], [2, 2], [3, 2]])
-"""Five values in the plane, of which `seems_inside` tests the hull; three are its corners."""
+# The values of the exercise: three of them are the corners of their hull.
+FIVE_VALUES = np.array([[0.0, 0], [6, 1], [1, 5], [2, 2], [3, 2]])
 
 
 def seems_inside(point: Array, values: Array) -> bool:
@@ -93,7 +93,7 @@ def _outside(point: Array, values: Array, slack: float = 1e-6) -> bool:
 
 
 def check_average_break(answer: object) -> Verdict:
-    """Check a point that `seems_inside` the hull of `five_values`, and is not."""
+    """Check a point that :func:`seems_inside` the hull of the five values, and is not."""
     name, what = "average-break", "the answer"
     if answer is ... or answer is None:
         return blank(name)
@@ -113,17 +113,17 @@ def check_average_break(answer: object) -> Verdict:
         )
     if not np.isfinite(point).all():
         return wrong(name, "Both numbers are to be finite.", what)
-    if not seems_inside(point, five_values):
+    if not seems_inside(point, FIVE_VALUES):
         return wrong(
             name,
             "The test notices: in one of its four directions the point lies"
             " beyond all values.",
             what,
         )
-    if not _outside(point, five_values):
+    if not _outside(point, FIVE_VALUES):
         where = (
             "It is one of the values, and the hull has those."
-            if np.isclose(five_values, point).all(axis=1).any()
+            if np.isclose(FIVE_VALUES, point).all(axis=1).any()
             else "It is in the hull: an average of the values, on the rim"
             " perhaps."
         )
@@ -156,8 +156,8 @@ def _needed_width(weights: Array) -> Array:
 WIDTH_MISTAKES = [
     Mistake(
         lambda p: _rank(p.astype(np.float64)),
-        "the rank of the weights, centred or not: the exponential raises it,"
-        " and the width is that of scores.",
+        "the full rank, which the weights have whatever the width was, and"
+        " which rounding has too: the width is that of scores.",
     ),
     Mistake(
         lambda p: _rank(_logs(p)) - 1,
@@ -169,9 +169,18 @@ WIDTH_MISTAKES = [
         " for each of its rows.",
     ),
     Mistake(
+        lambda p: _rank(_centred(_centred(_logs(p)), axis=-2)),
+        "a mean taken over the queries as well: only the rows have one number"
+        " that the softmax forgets.",
+    ),
+    Mistake(
         lambda p: _rank(_logs(p)),
         "the rank of log P as it is: scores are known up to one number in each"
         " row, and that can cost a dimension.",
+    ),
+    Mistake(
+        lambda p: np.linalg.matrix_rank(_centred(_logs(p))),
+        "a rank that counts rounding: there is a limit for that.",
     ),
     Mistake(
         lambda p: np.asarray(p.shape[-1] - 1),
@@ -209,7 +218,7 @@ def check_average_width(answer: object) -> Verdict:
         # Here nearly every mistake comes to a number of its own.
         Case(
             "six queries, eight keys and d_k = 3",
-            (_pattern(6, 8, 3, shared=True),),
+            (_pattern(6, 8, 3, seed=141, shared=True),),
         ),
         Case("nine queries, seven keys and d_k = 3", (_pattern(9, 7, 3),)),
         Case(

@@ -149,6 +149,7 @@ def slipped(slip):
         turned = grad_z.T if slip == ".T" else grad_z.swapaxes(-2, -1)
         turned = grad_z if slip == "no transpose" else turned
         c = c**2 if slip == "scale twice" else c
+        c = V.shape[-1] ** -0.5 if slip == "width of a value" else c
         c_q = 1 if slip in ("no scale", "scale in dK") else c
         c_k = 1 if slip in ("no scale", "scale in dQ") else c
         grads = c_q * grad_z @ K, c_k * turned @ Q
@@ -352,6 +353,8 @@ def sink_wrong(slip):
         sink = 0.0 if slip == "sink of zero" else sink
         top = np.maximum(scores.max(-1, keepdims=True), sink)
         top = 0.0 if slip == "no maximum" else top
+        if slip == "the scores' maximum":
+            top = scores.max(-1, keepdims=True)
         powers, rest = np.exp(scores - top), np.exp(sink - top)
         if slip == "forgotten":
             rest = 0.0
@@ -438,6 +441,7 @@ PROOFS = [
             "scale in dQ alone": (slipped("scale in dQ"), "none in dK"),
             "scale in dK alone": (slipped("scale in dK"), "none in dQ"),
             "scale twice": (slipped("scale twice"), "twice"),
+            "scale by d_v": (slipped("width of a value"), "is expected"),
             "softmax skipped": (
                 slipped("no softmax"),
                 "softmax lies between",
@@ -548,6 +552,10 @@ PROOFS = [
                 "weights alone",
             ),
             "no maximum": (sink_wrong("no maximum"), "nan"),
+            "maximum of the scores alone": (
+                sink_wrong("the scores' maximum"),
+                "nan",
+            ),
             "one result": (sink_wrong("one result"), "2 results"),
         },
     ),

@@ -15,7 +15,6 @@ from attention.exercises import (
     check_average_loss,
     check_average_width,
     check_average_window,
-    five_values,
 )
 
 
@@ -82,6 +81,21 @@ def width_columns_centred(weights):
     return rank(logs - logs.mean(axis=0))
 
 
+def width_both_centred(weights):
+    logs = np.log(weights)
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    return rank(logs - logs.mean(axis=0))
+
+
+def width_as_wide_as_can_be(weights):
+    return min(weights.shape[0], weights.shape[1] - 1)
+
+
+def width_default_tolerance(weights):
+    logs = np.log(weights)
+    return np.linalg.matrix_rank(logs - logs.mean(axis=1, keepdims=True))
+
+
 def width_whole_mean(weights):
     logs = np.log(weights)
     return rank(logs - logs.mean())
@@ -129,9 +143,8 @@ def window_loops(times, key_times, sigma):
 
 
 def window_tensors(times, key_times, sigma):
-    t, k = torch.as_tensor(times), torch.as_tensor(key_times)
-    key = torch.stack([2 * k, -(k**2)], dim=-1)
-    query = torch.stack([t, torch.ones_like(t)], dim=-1)
+    key = torch.stack([2 * key_times, -(key_times**2)], dim=-1)
+    query = torch.stack([times, torch.ones_like(times)], dim=-1)
     return query / (math.sqrt(2) * sigma**2), key
 
 
@@ -299,7 +312,7 @@ PROOFS = [
             "several points": ([[4, 0.2], [2, 2]], "two numbers"),
             "not a number": ([np.nan, 1], "finite"),
             "a function": (np.array, "a point of the plane"),
-            "the values": (five_values, "two numbers"),
+            "three numbers": ([4, 0.2, 0], "two numbers"),
         },
     ),
     Proof(
@@ -313,20 +326,26 @@ PROOFS = [
         wrong={
             "rank of the weights": (
                 width_of_weights,
-                "exponential raises it",
+                "full rank",
             ),
             "rank of centred weights": (
                 width_of_centred_weights,
-                "centred or not",
+                "full rank",
             ),
             "log P not centred": (width_not_centred, "log P as it is"),
             "rank of log P less one": (width_one_less, "not always one"),
             "columns centred": (width_columns_centred, "over the queries"),
+            "rows and columns centred": (width_both_centred, "as well"),
+            "as wide as can be": (width_as_wide_as_can_be, "full rank"),
+            "NumPy's tolerance": (
+                width_default_tolerance,
+                "counts rounding",
+            ),
             "one mean for all": (width_whole_mean, "expected"),
             "S - 1": (width_keys_less_one, "any pattern"),
             "winners counted": (width_winners, "keys that win"),
-            "rounding counted": (width_no_threshold, "expected"),
-            "threshold by ratio": (width_by_ratio, "but for rounding"),
+            "rounding counted": (width_no_threshold, "rounding has"),
+            "threshold by ratio": (width_by_ratio, "counts rounding"),
         },
     ),
     Proof(
