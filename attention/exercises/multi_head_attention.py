@@ -120,7 +120,6 @@ SPLIT_MISTAKES = [
 
 def check_heads_split(answer: object) -> Verdict:
     """Check a function ``split(x, num_heads)``: (..., L, H * d) to (..., H, L, d)."""
-    huge = 1e30 * _normal(2, 3, 12)
     cases = [
         Case("x of shape (2, 5, 12) and 3 heads", (_normal(2, 5, 12), 3)),
         Case("x of shape (3, 4, 10) and 5 heads", (_normal(3, 4, 10), 5)),
@@ -130,18 +129,9 @@ def check_heads_split(answer: object) -> Verdict:
         ),
         Case("x of shape (2, 5, 12) and 1 head", (_normal(2, 5, 12), 1)),
         Case(
-            "x of shape (2, 1, 12), one position, and 4 heads",
-            (_normal(2, 1, 12), 4),
-        ),
-        Case(
-            "x of shape (2, 5, 3) and 3 heads of width 1",
-            (_normal(2, 5, 3), 3),
-        ),
-        Case(
             "float32 x of shape (2, 7, 6) and 2 heads",
             (_normal(2, 7, 6).astype(np.float32), 2),
         ),
-        Case("x of shape (2, 3, 12) near 1e30 and 4 heads", (huge, 4)),
     ]
     return check_function(
         "heads-split", answer, split_heads, cases, SPLIT_MISTAKES
@@ -205,11 +195,6 @@ def check_heads_merge(answer: object) -> Verdict:
         Case("heads of shape (3, 5, 4), no batch", (_normal(3, 5, 4),)),
         Case("heads of shape (4, 2, 3, 5, 6)", (_normal(4, 2, 3, 5, 6),)),
         Case("one head, of shape (2, 1, 5, 4)", (_normal(2, 1, 5, 4),)),
-        Case("one position, of shape (2, 3, 1, 4)", (_normal(2, 3, 1, 4),)),
-        Case(
-            "as many heads as positions, of shape (2, 3, 3, 4)",
-            (_normal(2, 3, 3, 4),),
-        ),
         Case(
             "float32 heads of shape (2, 3, 5, 4)",
             (_normal(2, 3, 5, 4).astype(np.float32),),
@@ -265,11 +250,6 @@ SPLITS: list[tuple[str, bool, Callable[[Array, int], Array]]] = [
         "that gives every sequence the heads of the first",
         False,
         _of_first_sequence,
-    ),
-    (
-        "that returns zeros",
-        False,
-        lambda x, num_heads: np.zeros_like(split_heads(x, num_heads)),
     ),
 ]
 """Splits, right and wrong, by the words that follow "a split"."""
@@ -375,14 +355,6 @@ def check_heads_groups(answer: object) -> Verdict:
         Case(
             "keys of shape (3, 2, 4, 5, 6) for 12 heads",
             (_normal(3, 2, 4, 5, 6), 12),
-        ),
-        Case(
-            "one head, keys of shape (2, 1, 5, 4), for 3 heads",
-            (_normal(2, 1, 5, 4), 3),
-        ),
-        Case(
-            "as many heads as there are, keys of shape (2, 3, 5, 4), for 3",
-            (_normal(2, 3, 5, 4), 3),
         ),
         Case(
             "float32 keys of shape (2, 3, 5, 4) for 6 heads",
@@ -528,10 +500,7 @@ def check_heads_bug(answer: object) -> Verdict:
     cases = [
         case("x of shape (2, 5, 12) and 3 heads", (2, 5, 12), 3),
         case("x of shape (3, 7, 8) and 4 heads", (3, 7, 8), 4),
-        case("x of shape (1, 4, 10) and 5 heads", (1, 4, 10), 5),
-        case("x of shape (2, 4, 12) and as many heads, 4", (2, 4, 12), 4),
         case("x of shape (2, 5, 12) and 1 head", (2, 5, 12), 1),
-        case("x of shape (2, 1, 12), one position", (2, 1, 12), 3),
         Case(
             "x of shape (2, 5, 12), 40 times as large, and 3 heads",
             (large, W, 3),
@@ -792,7 +761,7 @@ def _layer_cases() -> list[Case]:
             (x, x, equal, 3, np.tri(3, dtype=bool)),
         ),
         Case(
-            "one head, a fourth of the widths",
+            "1 head, d_k = 3, d_v = 5 and a mask (L, S)",
             (X_q, X_kv, _parameters(10, 8, 1, 3, 5, seed=1), 1, some[0]),
         ),
         Case(

@@ -98,6 +98,33 @@ def split_one_batch_axis_torch(x, num_heads):
     return x.view(B, L, num_heads, width // num_heads).transpose(1, 2)
 
 
+def split_selected(x, num_heads):
+    d = x.shape[-1] // num_heads
+    blocks = np.eye(x.shape[-1]).reshape(-1, num_heads, d)  # (H d, H, d)
+    return np.einsum("...lc,chd->...hld", x, blocks)
+
+
+def split_selected_in_double(x, num_heads):
+    d = x.shape[-1] // num_heads
+    columns = torch.eye(x.shape[-1], dtype=torch.float64)
+    chosen = [x @ block for block in columns.split(d, dim=1)]
+    return torch.stack(chosen, dim=-3)
+
+
+def split_to_width_4(x, num_heads):
+    return split_axes(x, x.shape[-1] // 4)
+
+
+def split_flattened(x, num_heads):
+    L, width = x.shape[-2:]
+    heads = x.reshape(-1, L, num_heads, width // num_heads).swapaxes(1, 2)
+    return heads if x.ndim > 2 else heads[0]
+
+
+def split_squeezed(x, num_heads):
+    return np.squeeze(split_axes(x, num_heads))
+
+
 # --- heads-merge
 def merge_loops(heads):
     *lead, H, L, d = heads.shape
@@ -159,6 +186,38 @@ def merge_reversed(heads):
 
 def merge_unjoined(heads):
     return heads.swapaxes(-3, -2)
+
+
+def merge_selected(heads):
+    H, d = heads.shape[-3], heads.shape[-1]
+    places = np.eye(H * d).reshape(H, d, H * d)
+    return np.einsum("...hld,hdc->...lc", heads, places)
+
+
+def merge_selected_in_double(heads):
+    H, d = heads.shape[-3], heads.shape[-1]
+    places = torch.eye(H * d, dtype=torch.float64).reshape(H, d, H * d)
+    return (heads @ places).sum(dim=-3)
+
+
+def merge_to_width_12(heads):
+    return heads.swapaxes(-3, -2).reshape(*heads.shape[:-3], -1, 12)
+
+
+def merge_one_batch_axis(heads):
+    B, H, L, d = heads.shape
+    return heads.transpose(0, 2, 1, 3).reshape(B, L, H * d)
+
+
+def merge_flattened(heads):
+    H, L, d = heads.shape[-3:]
+    merged = heads.swapaxes(-3, -2).reshape(-1, L, H * d)
+    return merged if heads.ndim > 3 else merged[0]
+
+
+def merge_squeezed(heads):
+    heads = np.squeeze(heads)
+    return merge_reshape(heads)
 
 
 # --- heads-test
@@ -278,6 +337,45 @@ def test_entry_by_entry(split):
     return heads == split_slices(x, H)
 
 
+def test_of_either_order(split):
+    x, H = sample()
+    heads, right = split(x, H), split_slices(x, H)
+    return np.array_equal(heads, right) or np.array_equal(
+        heads, right.swapaxes(1, 2)
+    )
+
+
+def test_of_sets(split):
+    x, H = sample()
+    heads = split(x, H)
+    return all(
+        {*heads[:, h].flat} == {*x[..., 4 * h : 4 * h + 4].flat}
+        for h in range(H)
+    )
+
+
+def test_of_width_1(split):
+    x, H = sample((2, 5, 3))
+    return np.array_equal(split(x, H), split_slices(x, H))
+
+
+def test_of_any_order(split):
+    x, H = sample()
+    heads, right = split(x, H), split_slices(x, H)
+    if heads.shape != right.shape:
+        return False
+    return all(
+        any(np.array_equal(heads[:, h], right[:, g]) for g in range(H))
+        for h in range(H)
+    )
+
+
+def test_by_strides(split):
+    x, H = sample()
+    heads, right = split(x, H), split_axes(x, H)
+    return heads.strides == right.strides and np.array_equal(heads, right)
+
+
 # --- heads-groups
 def share_repeat(keys, num_heads):
     return np.repeat(keys, num_heads // keys.shape[-3], axis=-3)
@@ -302,6 +400,28 @@ def share_expand(keys, num_heads):
     *lead, H_kv, S, d = keys.shape
     wide = keys.unsqueeze(-3).expand(*lead, H_kv, num_heads // H_kv, S, d)
     return wide.flatten(-4, -3)
+
+
+def share_selected(keys, num_heads):
+    H_kv = keys.shape[-3]
+    chosen = np.repeat(np.eye(H_kv), num_heads // H_kv, axis=0)  # (H, H_kv)
+    return np.einsum("hg,...gsd->...hsd", chosen, keys)
+
+
+def share_selected_in_double(keys, num_heads):
+    H_kv = keys.shape[-3]
+    chosen = torch.eye(H_kv, dtype=torch.float64)
+    chosen = chosen.repeat_interleave(num_heads // H_kv, dim=0)
+    return torch.einsum("hg,...gsd->...hsd", chosen, keys)
+
+
+def share_twice(keys, num_heads):
+    return np.repeat(keys, 2, axis=-3)
+
+
+def share_after_one_axis(keys, num_heads):
+    axis = 0 if keys.ndim == 3 else 1
+    return np.repeat(keys, num_heads // keys.shape[axis], axis=axis)
 
 
 def share_tile(keys, num_heads):
@@ -420,6 +540,29 @@ def mended_viewed(x, W, num_heads):
     )
     weights = torch.softmax(q @ k.mT / math.sqrt(width // num_heads), -1)
     return (weights @ v).transpose(1, 2).view(B, L, width) @ W["W_O"]
+
+
+def mended_own_softmax(x, W, num_heads):
+    q, k, v = (
+        split_axes(x @ W[name], num_heads) for name in ("W_Q", "W_K", "W_V")
+    )
+    powers = np.exp(q @ k.swapaxes(-2, -1) / np.sqrt(q.shape[-1]))
+    weights = powers / powers.sum(-1, keepdims=True)
+    return merge_reshape(weights @ v) @ W["W_O"]
+
+
+def mended_in_double(x, W, num_heads):
+    W = {name: torch.as_tensor(a).double() for name, a in W.items()}
+    return mended_torch(x, W, num_heads)
+
+
+def mended_to_sizes(x, W, num_heads):
+    q, k, v = (
+        (x @ W[name]).reshape(-1, 5, num_heads, 4).swapaxes(1, 2)
+        for name in ("W_Q", "W_K", "W_V")
+    )
+    heads = softmax(q @ k.swapaxes(-2, -1) / 2) @ v
+    return heads.swapaxes(1, 2).reshape(-1, 5, 12) @ W["W_O"]
 
 
 def layer_loops(X_q, X_kv, W, num_heads, mask):
@@ -557,6 +700,28 @@ def layer_one_batch_axis(X_q, X_kv, W, num_heads, mask):
     return layer(X_q, X_kv, W, num_heads, mask, split=split)
 
 
+def layer_indexed(X_q, X_kv, W, num_heads, mask):
+    scores, v = parts(X_q, X_kv, W, num_heads)
+    scores[..., ~mask] = -np.inf
+    return merge_reshape(softmax(scores) @ v) @ W["W_O"] + W["b_O"]
+
+
+def layer_first_mask(X_q, X_kv, W, num_heads, mask):
+    mask = mask[:, :1] if mask.ndim > 2 else mask
+    return layer(X_q, X_kv, W, num_heads, mask)
+
+
+def layer_flattened(X_q, X_kv, W, num_heads, mask):
+    q, kv = (x.reshape(-1, *x.shape[-2:]) for x in (X_q, X_kv))
+    output = layer(q, kv, W, num_heads, mask)
+    return output if X_q.ndim > 2 else output[0]
+
+
+def layer_in_double(X_q, X_kv, W, num_heads, mask):
+    W = {name: torch.as_tensor(a).double() for name, a in W.items()}
+    return layer_torch(X_q, X_kv, W, num_heads, mask)
+
+
 def layer_keys_as_queries(X_q, X_kv, W, num_heads, mask):
     return layer(X_q, X_q, W, num_heads, mask)
 
@@ -624,6 +789,7 @@ PROOFS = [
             "slices": split_slices,
             "einsum": split_einsum,
             "unflatten": split_unfold,
+            "selected columns": split_selected,
         },
         wrong={
             "reshape alone": (split_memory, "in memory"),
@@ -641,6 +807,13 @@ PROOFS = [
                 split_one_batch_axis_torch,
                 "no batch",
             ),
+            "heads of width 4": (split_to_width_4, "5 heads"),
+            "leading axes flattened": (split_flattened, "(4, 2, 5, 6)"),
+            "one head squeezed out": (split_squeezed, "1 head"),
+            "columns selected in double": (
+                split_selected_in_double,
+                "float32",
+            ),
         },
     ),
     Proof(
@@ -651,6 +824,7 @@ PROOFS = [
             "contiguous view": merge_contiguous,
             "concatenation": merge_concatenated,
             "cat": merge_torch_cat,
+            "einsum": merge_selected,
         },
         wrong={
             "reshape alone": (merge_memory, "neighbours in memory"),
@@ -664,6 +838,11 @@ PROOFS = [
             "sum": (merge_sum, "the sum"),
             "opposite order": (merge_reversed, "opposite order"),
             "axes not joined": (merge_unjoined, "joined"),
+            "width written in": (merge_to_width_12, "(3, 4, 2, 6)"),
+            "one batch axis alone": (merge_one_batch_axis, "no batch"),
+            "leading axes flattened": (merge_flattened, "(4, 2, 3, 5, 6)"),
+            "one head squeezed out": (merge_squeezed, "one head"),
+            "places in double": (merge_selected_in_double, "float32"),
         },
     ),
     Proof(
@@ -686,6 +865,11 @@ PROOFS = [
             "one head": (test_of_one_head, "by one reshape alone"),
             "one position": (test_of_one_position, "by one reshape alone"),
             "first head": (test_of_first_head, "but the first"),
+            "either order of axes": (test_of_either_order, "behind the"),
+            "sets of numbers": (test_of_sets, "positions and components"),
+            "heads of width 1": (test_of_width_1, "take turns"),
+            "heads in any order": (test_of_any_order, "opposite order"),
+            "how it is stored": (test_by_strides, "stacks slices"),
             "against itself": (test_against_itself, "cannot fail"),
             "sums": (test_of_sums, "by one reshape alone"),
             "against reshape alone": (
@@ -705,6 +889,7 @@ PROOFS = [
             "indices": share_index,
             "loops": share_loops,
             "expand": share_expand,
+            "einsum": share_selected,
         },
         wrong={
             "tiled": (share_tile, "tiled"),
@@ -716,6 +901,12 @@ PROOFS = [
             "axis 1": (share_fixed_axis, "no batch"),
             "too often": (share_too_often, "how many"),
             "first head": (share_first, "first head"),
+            "always twice": (share_twice, "for 8 heads"),
+            "one batch axis at most": (
+                share_after_one_axis,
+                "(3, 2, 4, 5, 6)",
+            ),
+            "chosen in double": (share_selected_in_double, "float32"),
             "as it came": (share_nothing, "as they came"),
         },
     ),
@@ -761,10 +952,24 @@ PROOFS = [
                 mended(root=lambda d_k, d_model, H: np.sqrt(H)),
                 "number of heads",
             ),
+            "d_k for its root": (
+                mended(root=lambda d_k, d_model, H: d_k),
+                "its root",
+            ),
             "no scale": (
                 mended(root=lambda d_k, d_model, H: 1),
                 "not been scaled",
             ),
+            "sizes written in": (mended_to_sizes, "(3, 7, 8)"),
+            "one head squeezed out": (
+                mended(split=split_squeezed),
+                "1 head",
+            ),
+            "own softmax without maximum": (
+                mended_own_softmax,
+                "40 times as large",
+            ),
+            "parameters in double": (mended_in_double, "float32"),
             "opposite order of heads": (
                 mended(merge=merge_reversed),
                 "is expected",
@@ -846,6 +1051,14 @@ PROOFS = [
                 layer_unsqueezed,
                 "where the heads belong",
             ),
+            "mask as an index": (layer_indexed, "(B, 1, 1, S)"),
+            "the first head's mask": (layer_first_mask, "(1, H, L, S)"),
+            "leading axes flattened": (layer_flattened, "axes (4, 2)"),
+            "one head squeezed out": (
+                changed(split=split_squeezed),
+                "1 head",
+            ),
+            "parameters in double": (layer_in_double, "float32"),
             "keys from the queries": (layer_keys_as_queries, "raises"),
             "merged to H d_k": (layer_values_by_d_k, "raises ValueError"),
             "K.T": (layer_transposed, "raises ValueError"),
