@@ -234,18 +234,18 @@ def check_order_codes(answer: object) -> Verdict:
         code = of_package.sinusoidal(t, x.shape[-1], dtype=torch.float64)
         return np.asarray(x + code.numpy())
 
-    def case(*shape: int, first: int) -> Case:
-        what = f"inputs of shape {shape} and first = {first}"
-        return Case(what, (_normal(*shape), first))
+    def case(*shape: int, first: int, dtype: str = "float64") -> Case:
+        what = f"{dtype} inputs of shape {shape} and first = {first}"
+        return Case(what, (_normal(*shape).astype(dtype), first))
 
-    single = _normal(3, 4, 6).astype(np.float32)
+    far = "inputs of shape (4, 4, 6) and first = 100 000, where angles need"
     cases = [
-        case(1, 3, 4, first=0),
-        case(2, 5, 6, first=0),
-        case(5, 2, 6, first=0),
-        case(3, 4, 8, first=7),
-        case(4, 4, 6, first=1000),
-        Case("float32 inputs of shape (3, 4, 6) and first = 2", (single, 2)),
+        case(1, 3, 4, first=0, dtype="float32"),
+        case(2, 5, 6, first=0, dtype="float32"),
+        case(5, 2, 6, first=0, dtype="float32"),
+        case(3, 4, 8, first=7, dtype="float32"),
+        Case(f"{far} double precision", (_normal(4, 4, 6), 100_000)),
+        case(2, 5, 10, first=3),
     ]
     return check_function(
         "order-codes",

@@ -146,6 +146,14 @@ def codes_in_place(x, first):
     return x
 
 
+def codes_single_precision(x, first):
+    x = torch.as_tensor(x)
+    t = torch.arange(first, first + x.shape[1]).float()
+    omega = 10_000 ** (-torch.arange(0, x.shape[2], 2) / x.shape[2])
+    angle = torch.outer(t, omega)
+    return x + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
 def codes_plain_rows(x, first):  # right for a batch of one, else no fit
     t = first + np.arange(x.shape[0])[:, None]
     angle = t / 10_000 ** (np.arange(0, x.shape[2], 2) / x.shape[2])
@@ -502,6 +510,10 @@ PROOFS = [
             "counted from 1": (codes_from_one, "one position late"),
             "codes alone": (codes_alone, "added to the inputs"),
             "in place": (codes_in_place, "changes its input"),
+            "angles in float32": (
+                codes_single_precision,
+                "double precision",
+            ),
             "rows of the batch": (codes_plain_rows, "expected"),
         },
     ),
