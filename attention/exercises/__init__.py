@@ -95,7 +95,6 @@ from attention.exercises.why_one_average_is_not_enough import (
     check_average_loss,
     check_average_width,
     check_average_window,
-    five_values,
     seems_inside,
 )
 
@@ -165,7 +164,6 @@ __all__ = [
     "check_softmax_log",
     "check_softmax_rows",
     "check_softmax_temperature",
-    "five_values",
     "four_leads",
     "last_output",
     "one_maximum",
