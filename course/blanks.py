@@ -1,9 +1,10 @@
 """Blank worked solutions: make of an exercise notebook what students get, and what teachers get.
 
 A student's notebook has nothing of a solution but its checks and its answer cells with blanks.
-An answer cell keeps its imports, the headers of classes, the signatures and docstrings of functions,
-and the names that it assigns. The body of each function, the right side of each assignment, other
-statements and all comments go. What remains is formatted as it was, parses and runs.
+An answer cell keeps its imports, the headers of classes, the signatures and docstrings of
+functions, and the names that it assigns. The body of each function, the right side of each
+assignment, other statements and all comments go. What remains is formatted as it was, parses and
+runs.
 """
 
 from __future__ import annotations
@@ -88,9 +89,10 @@ class Source:
         while number:
             if not self.lines[number - 1].strip():
                 empty += 1
-            elif self.comments.get(number) is None or self.lines[
-                number - 1
-            ].lstrip()[:1] != "#":
+            elif (
+                self.comments.get(number) is None
+                or self.lines[number - 1].lstrip()[:1] != "#"
+            ):
                 break
             number -= 1
         return min(empty, 2)
@@ -99,7 +101,9 @@ class Source:
 def start_of(node: ast.stmt) -> tuple[int, int]:
     """Return where a statement begins, with its decorators."""
     decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)]), node.col_offset
+    return min(
+        [node.lineno, *(d.lineno for d in decorators)]
+    ), node.col_offset
 
 
 def end_of(node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -154,7 +158,9 @@ def inner_indent(source: Source, node: Function | ast.ClassDef) -> str:
     """Return the white space before the statements of a body."""
     first = node.body[0]
     own_line = source.opens_line(first)
-    return source.indent(first if own_line else node) + "    " * (not own_line)
+    return source.indent(first if own_line else node) + "    " * (
+        not own_line
+    )
 
 
 def blanked_function(source: Source, node: Function) -> str:

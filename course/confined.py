@@ -22,7 +22,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -35,6 +35,8 @@ except ImportError:  # Windows has no such limits.
 # A request that begins so is the grader's: what follows is a check to run.
 CHECK = "# the grader's check\n"
 LONGEST = 2000
+# How the message begins of what is refused.
+REFUSED = "refused while grading"
 
 # What the hook refuses, by the first part of an event's name or by all of it.
 NETWORK = {
@@ -76,9 +78,7 @@ CHANGES = {
     "sqlite3.connect": [(0, None)],
 }
 LIMITS = {"resource.prlimit", "resource.setrlimit"}
-WRITING = (
-    os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
-)
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 
 # Modules that checks rest on, beside those of the checkers' own package.
 TRUSTED = (
@@ -94,7 +94,7 @@ TRUSTED = (
 )
 
 
-# --------------------------------------------------------------------------------- the system's wall
+# -------------------------------------------------------------------------------- the system's wall
 def close_network() -> bool:
     """Move into a network without a way out; say whether the system allows it."""
     new_user, new_network = 0x10000000, 0x40000000
@@ -219,15 +219,21 @@ class Hook:
         """Note what was wanted, and refuse it."""
         if what not in self.wanted and len(self.wanted) < 20:
             self.wanted.append(what)
-        raise PermissionError(f"refused while grading: the code {what}")
+        raise PermissionError(f"{REFUSED}: the code {what}")
 
     def opening(self, path: Any, mode: Any, flags: int) -> None:
         """Refuse to write outside the folder, and to read where solutions are."""
         if isinstance(path, int):
             return
+        if shown(path).startswith("/dev/pty"):
+            # A terminal for it, where the system gives none.
+            self.refuse("wanted to start another program")
         if flags & WRITING:
             self.change(path, -1)
-        elif any(within(place(path, -1), c) for c in self.closed):
+        elif shown(path) != __file__ and any(
+            within(place(path, -1), c) for c in self.closed
+        ):
+            # But for this file, whose lines a traceback through it shows.
             self.refuse(f"wanted to read {shown(path)}")
 
     def change(self, path: Any, start: int) -> None:
@@ -322,7 +328,10 @@ class Checks:
                 "first_input": value.first_input[:LONGEST],
             }
         except NameError as error:
-            found = {"state": "wrong", "says": f"The answer is missing: {error}"}
+            found = {
+                "state": "wrong",
+                "says": f"The answer is missing: {error}",
+            }
         except KeyboardInterrupt:
             found = {"state": "wrong", "says": "The check did not end."}
         except BaseException as error:
@@ -334,7 +343,9 @@ class Checks:
         """Return the verdict in which a check ends."""
         *before, last = ast.parse(source).body
         exec(compile(ast.Module(before, []), "check", "exec"), scope)
-        value = eval(compile(ast.Expression(last.value), "check", "eval"), scope)
+        value = eval(
+            compile(ast.Expression(last.value), "check", "eval"), scope
+        )
         if not isinstance(value, self.module.Verdict):
             raise TypeError("it returned no verdict")
         return value

@@ -172,7 +172,9 @@ def read(notebook: NotebookNode) -> list[Exercise]:
         )
     labels = {exercise.label for exercise in found}
     if strangers := set(solved(notebook)) - labels - {""}:
-        raise SourceError(f"solutions of no exercise: {', '.join(strangers)}")
+        raise SourceError(
+            f"solutions of no exercise: {', '.join(strangers)}"
+        )
     return found
 
 

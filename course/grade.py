@@ -9,8 +9,8 @@ student's. A right answer earns the exercise's level in points. What is answered
 and left to a person.
 
 Whatever a submission does costs its own points only: a cell that raises is followed by the next,
-one that does not end is interrupted, a kernel that is lost ends what comes after, and a file that is
-no submission is a row with the reason. The exit status is 0 if the grading worked, whatever the
+one that does not end is interrupted, a kernel that is lost ends what comes after, and a file that
+is no submission is a row with the reason. The exit status is 0 if the grading worked, whatever the
 marks.
 
 What isolation this has and has not: course/README.md. It is no wall against people who mean harm.
@@ -40,7 +40,7 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
 from course.blanks import version
-from course.confined import CHECK
+from course.confined import CHECK, REFUSED
 from course.exercises import (
     ROOT,
     Exercise,
@@ -53,7 +53,7 @@ from course.exercises import (
 
 sys.path.append(str(ROOT / "tools"))
 
-from execute import KERNEL_ENVIRONMENT, OneKernel  # noqa: E402
+from execute import KERNEL_ENVIRONMENT, OneKernel
 
 CONFINED = Path(__file__).with_name("confined.py")
 # What a kernel gets of the environment, beside KERNEL_ENVIRONMENT.
@@ -154,7 +154,11 @@ class Session:
     """
 
     def __init__(
-        self, limits: Limits, checkers: str, path: list[str], closed: list[str]
+        self,
+        limits: Limits,
+        checkers: str,
+        path: list[str],
+        closed: list[str],
     ) -> None:
         self.limits = limits
         self.folder = tempfile.TemporaryDirectory(
@@ -353,7 +357,9 @@ def source_of(
 
 def same_title(shown: str, title: str) -> bool:
     """Say whether a notebook's title is a source's, with or without a number."""
-    shown, title = (" ".join(re.findall(r"\w+", t.lower())) for t in (shown, title))
+    shown, title = (
+        " ".join(re.findall(r"\w+", t.lower())) for t in (shown, title)
+    )
     return bool(re.fullmatch(rf"[\d ]*{re.escape(title)}", shown))
 
 
@@ -387,7 +393,9 @@ def places(
 # --------------------------------------------------------------------------------------- grading
 def plain(text: object, longest: int = LONGEST_REMARK) -> str:
     """Return text of a submission as one line that a terminal cannot be steered with."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    line = " ".join(
+        "".join(c if c.isprintable() else " " for c in str(text)).split()
+    )
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
@@ -424,7 +432,10 @@ class Grader:
         result.exercises = source.name
         result.marks = [
             Mark(
-                e.name, e.title, e.points, "not reached" if e.check else "by hand"
+                e.name,
+                e.title,
+                e.points,
+                "not reached" if e.check else "by hand",
             )
             for e in source.exercises
         ]
@@ -462,11 +473,15 @@ class Grader:
                         replaced += self.judge(mark, reply)
                         result.remarks += self.remarks(number, reply)
             except LostError as error:
-                result.remarks.append(f"{number} {error}: nothing after it counts")
+                result.remarks.append(
+                    f"{number} {error}: nothing after it counts"
+                )
                 break
         if replaced:
             names = ", ".join(plain(n) for n in dict.fromkeys(replaced))
-            result.remarks.append(f"changed {names}: put back before each check")
+            result.remarks.append(
+                f"changed {names}: put back before each check"
+            )
 
     def remarks(self, number: str, reply: dict[str, Any]) -> Iterator[str]:
         """Yield what is to be said of a cell's reply."""
@@ -474,7 +489,9 @@ class Grader:
             yield f"{number} {plain(wanted)}"
         if reply.get("late"):
             yield f"{number} did not end within {self.limits.cell:g} s"
-        elif reply.get("status") == "error":
+        elif reply.get("status") == "error" and not reply[
+            "evalue"
+        ].startswith(REFUSED):
             yield f"{number} raised {plain(reply['ename'])}: {plain(reply['evalue'])}"
 
     def judge(self, mark: Mark, reply: dict[str, Any]) -> list[str]:
@@ -506,7 +523,8 @@ def table(results: list[Result]) -> str:
             for r, m in zip(chosen, marks, strict=True)
         ]
         widths = [
-            max(len(row[i]) for row in rows if row) for i in range(len(rows[1]))
+            max(len(row[i]) for row in rows if row)
+            for i in range(len(rows[1]))
         ]
         lines += ["", name or "Not graded"]
         lines += [
@@ -517,7 +535,9 @@ def table(results: list[Result]) -> str:
             if row:
                 first, *others = (
                     text.ljust(w) if not i else text.rjust(w)
-                    for i, (text, w) in enumerate(zip(row, widths, strict=True))
+                    for i, (text, w) in enumerate(
+                        zip(row, widths, strict=True)
+                    )
                 )
                 lines.append("  ".join([first, *others]).rstrip())
             lines += [f"    {r}" for r in (result.remarks if result else [])]
@@ -540,7 +560,8 @@ def write(results: list[Result], folder: Path) -> list[Path]:
         rows.writerow(head)
         for r in results:
             marks = {
-                m.exercise: str(m.points) if m.of else m.state for m in r.marks
+                m.exercise: str(m.points) if m.of else m.state
+                for m in r.marks
             }
             rows.writerow(
                 [
@@ -552,7 +573,9 @@ def write(results: list[Result], folder: Path) -> list[Path]:
                     harmless("; ".join(r.remarks)),
                 ]
             )
-    text = json.dumps([asdict(r) for r in results], indent=1, ensure_ascii=False)
+    text = json.dumps(
+        [asdict(r) for r in results], indent=1, ensure_ascii=False
+    )
     paths[1].write_text(f"{text}\n", "utf-8")
     return paths
 
@@ -584,7 +607,9 @@ def submissions(where: Path, written: Path) -> list[tuple[Path, str]]:
         inside = path.relative_to(where)
         hidden = any(p.startswith((".", "__")) for p in inside.parts)
         if path.is_file() and not hidden and path not in outputs:
-            name = inside.with_suffix("") if path.suffix == ".ipynb" else inside
+            name = (
+                inside.with_suffix("") if path.suffix == ".ipynb" else inside
+            )
             found.append((path, name.as_posix()))
     return found
 
@@ -649,9 +674,7 @@ def main() -> int:
     if not chosen:
         print(f"make: {files} holds no file to grade", file=sys.stderr)
         return 2
-    limits = Limits(
-        cell=given.cell, whole=given.whole, memory=given.memory
-    )
+    limits = Limits(cell=given.cell, whole=given.whole, memory=given.memory)
     try:
         grader = Grader(known_sources(), limits, closed=[folder])
         results = grade_all(grader, chosen, given.parallel)

@@ -34,9 +34,7 @@ ANSWERS = {
         "    SECRET = x\n    return SECRET + x"
     ),
     "steps": "steps = 3 + 4  # SECRET",
-    "larger": (
-        "def larger(x, y):\n    # SECRET\n    return max(x, y)"
-    ),
+    "larger": ("def larger(x, y):\n    # SECRET\n    return max(x, y)"),
 }
 LEVELS = {"double": 1, "steps": 2, "larger": 3}
 
