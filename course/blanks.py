@@ -240,13 +240,21 @@ def blanked(text: str) -> str:
 
 
 # ----------------------------------------------------------------------------- whole notebooks
+def blanked_cell(cell: NotebookNode) -> str:
+    """Return the source of an answer cell with blanks, or raise SourceError naming the cell."""
+    try:
+        return blanked(cell.source)
+    except BlankError as error:
+        raise SourceError(f"cell {cell.id}, {error}") from None
+
+
 def version(exercises: list[Exercise]) -> str:
     """Return a digest of what a submission answers: blanks, checks and levels."""
     content = [
         [
             exercise.label,
             exercise.level,
-            [blanked(cell.source) for cell in exercise.answers],
+            [blanked_cell(cell) for cell in exercise.answers],
             exercise.check.source if exercise.check else "",
         ]
         for exercise in exercises
@@ -275,20 +283,13 @@ def student(notebook: NotebookNode, name: str) -> NotebookNode:
     notebook = marked(notebook, name, "student")
     by_words = {e.label for e in read(notebook) if not e.answers}
     cells = []
-    for position, (cell, label) in enumerate(
-        zip(notebook.cells, solved(notebook), strict=True), start=1
-    ):
+    for cell, label in zip(notebook.cells, solved(notebook), strict=True):
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         if not label or "check" in tags(cell):
             cells.append(cell)
         elif "answer" in tags(cell):
-            try:
-                cell.source = blanked(cell.source)
-            except BlankError as error:
-                raise SourceError(
-                    f"cell {position} ({cell.id}): {error}"
-                ) from None
+            cell.source = blanked_cell(cell)
             cells.append(cell)
         elif cell.cell_type == "markdown":
             cell.metadata["tags"] = [LEFT_OUT]

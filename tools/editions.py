@@ -4,7 +4,8 @@ python tools/editions.py
 
 Each notebook of _toc.yml becomes _build/colab/NAME.ipynb: its code and outputs as they are, its
 Markdown without MyST, with the numbers of the pages, a first code cell that brings the package
-in, and the works that it cites. The package's wheel lies beside them, and copies of all in
+in, and the works that it cites. Of a notebook of exercises it is the student's edition, with blanks
+in place of the solutions. The package's wheel lies beside them, and copies of all in
 _build/html/notebooks, where the pages' download buttons lead.
 """
 
@@ -28,6 +29,11 @@ from plain_markdown import Page, PlainError
 from public_address import FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))
+
+from course import blanks  # noqa: E402
+from course.exercises import SourceError, is_source, tags  # noqa: E402
+
 BUILD = ROOT / "_build"
 NUMBERS = BUILD / "numbers.json"
 EDITIONS = BUILD / "colab"
@@ -36,6 +42,17 @@ SETUP = Path(__file__).with_name("edition_setup.py")
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 # What the wheel is made of.
 PACKAGE = ["attention", "pyproject.toml", "README.md", "LICENSE"]
+# What the last cell says of each kind of edition.
+ABOUT = {
+    "reader": "This notebook is the edition to run of {where} of *{title}*. It was made from the"
+    " page's own source: code, numbers and stored outputs are the same; running the cells"
+    " computes the outputs anew.",
+    "student": "This notebook is the student's edition of {where} of *{title}*. It was made from"
+    " the page's own source. Its blanks are yours to fill; the worked solutions are on the page.",
+    "teacher": "This notebook is the teacher's edition of {where} of *{title}*. It was made from"
+    " the page's own source, with the worked solutions and the notes for teachers: students get"
+    " another edition, without them.",
+}
 
 
 # ------------------------------------------------------------------------------------- notebooks
@@ -64,9 +81,9 @@ def folded(cell: NotebookNode) -> NotebookNode:
 def code_cells(cell: NotebookNode, page: Page) -> list[NotebookNode]:
     """Return a code cell as it is, and after its figure the caption."""
     edition = copy.deepcopy(cell)
-    tags = cell.metadata.get("tags", [])
-    edition.metadata = NotebookNode({"tags": tags} if tags else {})
-    if FOLDED & set(tags):
+    kept = cell.metadata.get("tags", [])
+    edition.metadata = NotebookNode({"tags": kept} if kept else {})
+    if FOLDED & set(kept):
         folded(edition)
     shown = cell.metadata.get("mystnb", {})
     figure = shown.get("figure", {})
@@ -83,7 +100,16 @@ def code_cells(cell: NotebookNode, page: Page) -> list[NotebookNode]:
     return [edition, new_markdown_cell(text, id=f"caption-{cell.id}"[:64])]
 
 
-def closing_cells(page: Page, book: dict[str, Any]) -> list[NotebookNode]:
+def left_out(cell: NotebookNode, page: Page) -> None:
+    """Pass over text that this edition is without, and that the page has numbered."""
+    cited = set(page.cited)
+    page.markdown(cell.source)
+    page.cited = cited
+
+
+def closing_cells(
+    page: Page, book: dict[str, Any], kind: str
+) -> list[NotebookNode]:
     """Return the works cited, and where the notebook comes from."""
     cells = []
     works = [
@@ -105,9 +131,8 @@ def closing_cells(page: Page, book: dict[str, Any]) -> list[NotebookNode]:
     cells.append(
         new_markdown_cell(
             "---\n\n"
-            f"This notebook is the edition to run of {where} of *{title}*. It was made from the"
-            " page's own source: code, numbers and stored outputs are the same; running the cells"
-            " computes the outputs anew. Text and figures: CC BY 4.0. Code: MIT licence.",
+            f"{ABOUT[kind].format(where=where, title=title)}"
+            " Text and figures: CC BY 4.0. Code: MIT licence.",
             id="about-this-notebook",
         )
     )
@@ -117,12 +142,14 @@ def closing_cells(page: Page, book: dict[str, Any]) -> list[NotebookNode]:
 def edition(
     notebook: NotebookNode, page: Page, book: dict[str, Any]
 ) -> NotebookNode:
-    """Return the runner's edition of a notebook, or raise PlainError naming the cell."""
+    """Return the edition of a notebook, or raise PlainError naming the cell."""
     cells: list[NotebookNode] = []
     for position, cell in enumerate(notebook.cells, start=1):
         try:
             if cell.cell_type == "code":
                 cells += code_cells(cell, page)
+            elif blanks.LEFT_OUT in tags(cell):
+                left_out(cell, page)
             elif text := page.markdown(cell.source):
                 cells.append(new_markdown_cell(text, id=cell.id))
         except PlainError as error:
@@ -133,8 +160,11 @@ def edition(
         i for i, cell in enumerate(cells) if cell.cell_type == "code"
     )
     cells.insert(first, setup_cell(book))
-    cells += closing_cells(page, book)
+    course = notebook.metadata.get("course", {})
+    cells += closing_cells(page, book, course.get("edition", "reader"))
     metadata = copy.deepcopy(NOTEBOOK_METADATA)
+    if course:
+        metadata["course"] = course
     metadata["colab"] = {"provenance": [], "toc_visible": True}
     if any("torch.cuda" in cell.source for cell in notebook.cells):
         # Where there is none to have, Colab offers to go on without.
@@ -147,6 +177,22 @@ def edition(
             "nbformat_minor": 5,
         }
     )
+
+
+def edition_of(
+    name: str, book: dict[str, Any], teacher: bool = False
+) -> NotebookNode:
+    """Return the edition of a page's notebook; of exercises the student's or the teacher's."""
+    source = ROOT / f"{name}.ipynb"
+    page = Page(book["pages"][name], book, teacher)
+    try:
+        notebook = load(source)
+        if is_source(source):
+            make = blanks.teacher if teacher else blanks.student
+            notebook = make(notebook, source.stem)
+        return edition(notebook, page, book)
+    except (PlainError, SourceError) as error:
+        raise PlainError(f"{source.name}, {error}") from None
 
 
 # ------------------------------------------------------------------------------------- the wheel
@@ -202,14 +248,9 @@ def make() -> list[Path]:
     EDITIONS.mkdir(exist_ok=True)
     build_wheel(EDITIONS, book["wheel"])
     made = []
-    for name, numbers in book["pages"].items():
-        source = ROOT / f"{name}.ipynb"
-        try:
-            notebook = edition(load(source), Page(numbers, book), book)
-        except PlainError as error:
-            raise PlainError(f"{source.name}, {error}") from None
-        path = EDITIONS / source.name
-        path.write_text(dumps(notebook), "utf-8", newline="\n")
+    for name in book["pages"]:
+        path = EDITIONS / f"{Path(name).name}.ipynb"
+        path.write_text(dumps(edition_of(name, book)), "utf-8", newline="\n")
         made.append(path)
     for old in set(EDITIONS.glob("*.ipynb")) - set(made):
         old.unlink()

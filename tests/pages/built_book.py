@@ -87,6 +87,7 @@ def is_stale() -> bool:
         ("_static", "*"),
         ("attention", "*.[pj][ys]"),
         ("tools", "*.py"),
+        ("course", "*.py"),
     ]:
         sources += [
             file

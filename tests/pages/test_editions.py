@@ -20,7 +20,7 @@ import public_address
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from built_book import ROOT, build, toc_pages
+from built_book import ROOT, build, exercise_pages, toc_pages
 from leftovers import formulas, leftovers, plain
 from nbformat import NotebookNode
 
@@ -37,10 +37,19 @@ MACROS = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"][
 
 @pytest.fixture(scope="session")
 def edition(html: Path) -> Callable[[str], NotebookNode]:
-    """Return a function that reads the edition of a page, as the pages hand it out."""
+    """Return a function that reads the edition of a page, as the pages hand it out.
+
+    Of exercises the pages hand out less: here they are whole, and what becomes of them is tested in
+    test_course_editions.py.
+    """
+    book = json.loads(editions.NUMBERS.read_text("utf-8"))
 
     @cache
     def read(page: str) -> NotebookNode:
+        if page in exercise_pages():
+            numbers = plain_markdown.Page(book["pages"][page], book)
+            source = execute.load(ROOT / f"{page}.ipynb")
+            return editions.edition(source, numbers, book)
         return nbformat.read(
             html / "notebooks" / f"{Path(page).name}.ipynb", as_version=4
         )

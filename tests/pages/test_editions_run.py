@@ -11,9 +11,12 @@ import bare_environment
 import execute
 import nbformat
 import pytest
-from built_book import ROOT, toc_pages
+from built_book import ROOT, exercise_pages, toc_pages
 from nbformat import NotebookNode
 
+from course.exercises import read
+
+EXERCISES = exercise_pages()
 PAGES = [page for page in toc_pages() if (ROOT / f"{page}.ipynb").is_file()]
 PICTURES = ("image/png", "image/jpeg", "image/svg+xml")
 
@@ -167,13 +170,38 @@ def as_text(cell: NotebookNode) -> list[dict]:
     return outputs
 
 
-@pytest.mark.parametrize("page", PAGES)
+def executed(
+    place: Place, page: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[NotebookNode, NotebookNode]:
+    """Return an edition, and what it is after it has run there to its end."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    stored = execute.load(place.folder / f"{Path(page).name}.ipynb")
+    return stored, execute.execute(stored, place.folder, str(place.python))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in EXERCISES])
 def test_an_edition_runs_and_gives_the_stored_outputs(
     place: Place, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    stored = execute.load(place.folder / f"{Path(page).name}.ipynb")
-    run = execute.execute(stored, place.folder, str(place.python))
+    stored, run = executed(place, page, monkeypatch)
     for now, before in zip(run.cells, stored.cells, strict=True):
         if now.cell_type == "code" and now.id != "setup":
             assert as_text(now) == as_text(before), now.id
+
+
+@pytest.mark.parametrize("page", EXERCISES)
+def test_exercises_run_with_blanks_left_in_and_each_check_says_so(
+    place: Place, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = executed(place, page, monkeypatch)
+    says = [
+        output.data["text/plain"]
+        for cell in run.cells
+        if "check" in cell.metadata.get("tags", [])
+        for output in cell.outputs
+    ]
+    checks = [
+        e for e in read(execute.load(ROOT / f"{page}.ipynb")) if e.check
+    ]
+    assert len(says) == len(checks)
+    assert [text for text in says if "still blank" not in text] == []
