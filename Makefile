@@ -1,11 +1,11 @@
 # The book's commands. Each works from a clean clone; the work is done by the scripts in tools/.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book colab test coverage conformance checkers mutation named-bugs bench budgets audit variants versions dist serve run checkpoints format lock clean
+.PHONY: help setup book colab student teacher grade test coverage conformance checkers mutation named-bugs bench budgets audit variants versions dist serve run checkpoints format lock clean
 
 # The environment is chosen here and nowhere else.
 unexport PYTHONPATH PYTHONHOME
-export PYTHON TORCH NUMPY MATPLOTLIB CHAPTER PORT UPGRADE
+export PYTHON TORCH NUMPY MATPLOTLIB CHAPTER PORT UPGRADE FILES OUT
 py := .venv/bin/python
 
 help:  ## list these commands
@@ -18,6 +18,17 @@ book: setup  ## build the pages into _build/html
 	@$(py) tools/locked.py .make/build.lock $(py) tools/build.py
 
 colab: book  ## make the notebooks for Colab, GitHub and Jupyter, and the package's wheel, in _build/colab
+
+student: book  ## make the students' notebooks of exercises, without solutions, in _build/student
+	@$(py) -m course.editions student
+
+teacher: book  ## make the teachers' notebooks of exercises, with solutions and notes, in _build/teacher
+	@$(py) -m course.editions teacher
+
+grade: setup  ## grade a student's notebook or a folder of them (FILES=submissions/ OUT=… PARALLEL=2)
+	@$(if $(FILES),,$(error say what to grade: make grade FILES=submissions/))
+	@$(py) -m course.grade "$$FILES" $(if $(OUT),--out "$$OUT") $(if $(PARALLEL),--parallel $(PARALLEL)) \
+	    $(if $(CELL),--cell $(CELL)) $(if $(WHOLE),--whole $(WHOLE)) $(if $(MEMORY),--memory $(MEMORY))
 
 test: setup  ## check style and types, build the book, then test the package, the notebooks and the pages
 	@sh tools/test.sh

@@ -23,6 +23,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -104,7 +105,9 @@ def close_network() -> bool:
         return True
     if libc.unshare(new_user | new_network) != 0:
         return False
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    # Keep the name, where that is allowed.
+    with suppress(OSError):
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     return True
 
 
@@ -125,13 +128,13 @@ class PathAttributes(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-def close_files(folder: str) -> bool:
-    """Allow changes beneath a folder only, and no other program; say whether the system does so."""
+def close_files(folder: str) -> list[str]:
+    """Allow changes beneath a folder only, no program and no signal; say what the system closes."""
     libc = ctypes.CDLL(None, use_errno=True)
     create, add, restrict = 444, 445, 446
     abi = libc.syscall(create, None, 0, 1)
     if abi < 1:
-        return False
+        return []
     execute, write, make = 1, 1 << 1, sum(1 << bit for bit in range(4, 13))
     changes = write | make | (abi >= 2) << 13 | (abi >= 3) << 14
     handled = RulesetAttributes(execute | changes, 0b11, 0b11)
@@ -144,9 +147,11 @@ def close_files(folder: str) -> bool:
         os.close(parent)
     no_new_privileges = 38
     libc.prctl(no_new_privileges, 1, 0, 0, 0)
-    closed = libc.syscall(restrict, ruleset, 0) == 0
+    refused = libc.syscall(restrict, ruleset, 0)
     os.close(ruleset)
-    return closed
+    return (
+        [] if refused else ["files", "programs", *["signals"] * (abi >= 6)]
+    )
 
 
 def close_by_the_system(folder: str) -> list[str]:
@@ -155,8 +160,7 @@ def close_by_the_system(folder: str) -> list[str]:
     if sys.platform == "linux":
         if close_network():
             closed.append("network")
-        if close_files(folder):
-            closed += ["files", "programs"]
+        closed += close_files(folder)
     return closed
 
 

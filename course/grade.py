@@ -61,6 +61,7 @@ CONFINED = Path(__file__).with_name("confined.py")
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "SYSTEMROOT", "TZ")
 # Where solutions are, or can be read from.
 CLOSED = ("chapters", "course", "tests", "_build", ".git")
+WRITTEN = ("grades.csv", "grades.json")
 LARGEST_FILE = 100 << 20
 LONGEST_REMARK = 200
 
@@ -270,7 +271,7 @@ class Session:
                 raise LostError(
                     f"did not end within {seconds:.3g} s, nor when interrupted"
                 )
-            found["late"] = True
+            found["late"] = seconds
         found["seconds"] = time.monotonic() - started
         return found
 
@@ -506,7 +507,7 @@ class Grader:
         for wanted in reply.get("wanted", []):
             yield f"{number} {plain(wanted)}"
         if reply.get("late"):
-            yield f"{number} did not end within {self.limits.cell:g} s"
+            yield f"{number} did not end within {reply['late']:.3g} s"
         elif reply.get("status") == "error" and not reply[
             "evalue"
         ].startswith(REFUSED):
@@ -528,38 +529,52 @@ def cell_text(mark: Mark) -> str:
     return f"{mark.points}/{mark.of}" if mark.of else mark.state
 
 
+def aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield rows as lines of a table, the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        first, *others = zip(row, widths, strict=True)
+        cells = [first[0].ljust(first[1]), *(t.rjust(w) for t, w in others)]
+        yield "  ".join(cells)
+
+
+def beneath(result: Result) -> list[str]:
+    """Return the remarks on a submission, to stand below its name."""
+    return [f"    {remark}" for remark in result.remarks]
+
+
+def graded(name: str, results: list[Result]) -> list[str]:
+    """Return the table of a set of exercises, by their numbers, with the remarks."""
+    first = results[0].marks
+    heads = [str(number) for number in range(1, len(first) + 1)]
+    rows = [["", *heads, "points"]]
+    rows += [
+        [r.submission, *map(cell_text, r.marks), f"{r.points}/{r.of}"]
+        for r in results
+    ]
+    head, *body = aligned(rows)
+    lines = [name]
+    lines += [
+        f"  {n}  {mark.title} ({mark.exercise})"
+        for n, mark in zip(heads, first, strict=True)
+    ]
+    lines.append(head)
+    for line, result in zip(body, results, strict=True):
+        lines += [line, *beneath(result)]
+    return lines
+
+
 def table(results: list[Result]) -> str:
-    """Return the results as text: a table for each set of exercises, remarks beneath the names."""
+    """Return the results as text: a table for each set of exercises, then what is not graded."""
     lines: list[str] = []
-    for name in dict.fromkeys(result.exercises for result in results):
-        chosen = [r for r in results if r.exercises == name]
-        marks = [[cell_text(mark) for mark in r.marks] for r in chosen]
-        heads = [str(n) for n in range(1, len(marks[0]) + 1)]
-        rows = [["", *heads, "points"] if name else []]
-        rows += [
-            [r.submission, *m, f"{r.points}/{r.of}" if name else ""]
-            for r, m in zip(chosen, marks, strict=True)
-        ]
-        widths = [
-            max(len(row[i]) for row in rows if row)
-            for i in range(len(rows[1]))
-        ]
-        lines += ["", name or "Not graded"]
-        lines += [
-            f"  {head}  {mark.title} ({mark.exercise})"
-            for head, mark in zip(heads, chosen[0].marks, strict=True)
-        ]
-        for row, result in zip(rows, [None, *chosen], strict=True):
-            if row:
-                first, *others = (
-                    text.ljust(w) if not i else text.rjust(w)
-                    for i, (text, w) in enumerate(
-                        zip(row, widths, strict=True)
-                    )
-                )
-                lines.append("  ".join([first, *others]).rstrip())
-            lines += [f"    {r}" for r in (result.remarks if result else [])]
-    return "\n".join(lines).strip("\n")
+    for name in sorted({r.exercises for r in results} - {""}):
+        lines += graded(name, [r for r in results if r.exercises == name])
+        lines.append("")
+    refused = [result for result in results if not result.exercises]
+    lines += ["Not graded"] * bool(refused)
+    for result in refused:
+        lines += [result.submission, *beneath(result)]
+    return "\n".join(lines).rstrip("\n")
 
 
 def harmless(text: str) -> str:
@@ -572,7 +587,7 @@ def write(results: list[Result], folder: Path) -> list[Path]:
     names = dict.fromkeys(m.exercise for r in results for m in r.marks)
     head = ["submission", "exercises", "points", "of", *names, "remarks"]
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / "grades.csv", folder / "grades.json"]
+    paths = [folder / name for name in WRITTEN]
     with paths[0].open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(head)
@@ -619,7 +634,9 @@ def submissions(where: Path, written: Path) -> list[tuple[Path, str]]:
     """Return the files to grade, each with its name: one, or those of a folder and its folders."""
     if where.is_file():
         return [(where, where.stem)]
-    outputs = {written / "grades.csv", written / "grades.json"}
+    outputs = {
+        folder / name for folder in (where, written) for name in WRITTEN
+    }
     found = []
     for path in sorted(where.rglob("*")):
         inside = path.relative_to(where)
