@@ -25,7 +25,6 @@ import os
 import queue
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -231,13 +230,9 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         """End the kernel and all that it has started, and remove its folder."""
-        provisioner = self.manager.provisioner
-        group = getattr(provisioner, "pgid", None)
         with suppress(Exception):
+            # With all of its process group.
             self.manager.shutdown_kernel(now=True)
-        if group:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
         with suppress(Exception):
             self.client.stop_channels()
         self.log.close()
