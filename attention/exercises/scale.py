@@ -198,6 +198,17 @@ HEADS_MISTAKES = [
         "scores divided by the root of the width of all heads together: take"
         " that of one.",
     ),
+    *(
+        Mistake(
+            _scaled_by(c),
+            "scores divided by √(d_model/H): a head is that wide only where"
+            " all heads together are as wide as the inputs.",
+        )
+        for c in (
+            lambda x, y, d_k, h: (x.shape[-1] // h) ** -0.5,
+            lambda x, y, d_k, h: (x.shape[-1] / h) ** -0.5,
+        )
+    ),
     Mistake(
         _scaled_by(lambda x, y, d_k, h: d_k**-0.25),
         "scores divided by the fourth root of d_k: if query and key share the"
@@ -290,8 +301,8 @@ def check_scale_heads(answer: object) -> Verdict:
     apart[0][:, 0] *= 1000.0
     cases = [
         Case(
-            "B = 2, L = 5, S = 7, d_model = 10, and 3 heads of width 6",
-            _layer((2, 5, 7, 10, 3, 6)),
+            "B = 2, L = 5, S = 7, d_model = 13, and 3 heads of width 6",
+            _layer((2, 5, 7, 13, 3, 6)),
         ),
         Case(
             "B = 1, L = 4, S = 3, d_model = 7, and 1 head of width 5",

@@ -310,6 +310,14 @@ PROOFS = [
                 scaled(lambda x, y, d, h: (h * d) ** -0.5),
                 "all heads together",
             ),
+            "√(d_model // H)": (
+                scaled(lambda x, y, d, h: (x.shape[2] // h) ** -0.5),
+                "√(d_model/H)",
+            ),
+            "√(d_model / H)": (
+                scaled(lambda x, y, d, h: (x.shape[2] / h) ** -0.5),
+                "√(d_model/H)",
+            ),
             "one fourth root": (
                 scaled(lambda x, y, d, h: d**-0.25),
                 "fourth root",
