@@ -174,6 +174,28 @@ def test_a_float32_bias_may_stand_beside_inputs_of_half_precision(
 
 
 @pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_a_float32_bias_is_added_as_it_is_beside_inputs_of_half_precision(
+    dtype: torch.dtype, return_weights: bool, device: str
+) -> None:
+    """Near -1000 half precision has steps of 0.5 and of 4, and float32's least is its -inf."""
+    torch.manual_seed(0)
+    tensors = [
+        torch.randn(B, H, n, E, device=device).to(dtype) for n in (L, S, S)
+    ]
+    bias = torch.randn(L, S, device=device) - 1000
+    bias[0] = torch.finfo(torch.float32).min  # finite: equal weights
+    result = functional.scaled_dot_product_attention(
+        *tensors, bias, return_weights=return_weights
+    )
+    output = result[0] if return_weights else result
+    exact, _ = _exact(*tensors, mask=bias)
+    np.testing.assert_allclose(
+        output.double().cpu(), exact, atol=8 * torch.finfo(dtype).eps
+    )
+
+
+@pytest.mark.parametrize("dtype", HALF)
 def test_autocast_on_the_cpu_keeps_the_softmax_in_float32(
     dtype: torch.dtype,
 ) -> None:
