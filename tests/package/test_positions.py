@@ -225,6 +225,19 @@ def test_positions_count_from_zero_where_none_are_given(
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_too_every_position_is_counted(
+    pairing: positions.Pairing, dtype: torch.dtype
+) -> None:
+    """Beyond 2048 float16 has no odd numbers, nor has bfloat16 beyond 256."""
+    length = 2050
+    x = torch.ones(length, 2, dtype=dtype)
+    turned = positions.rope(x, pairing=pairing)
+    assert torch.equal(
+        turned, positions.rope(x, torch.arange(length), pairing=pairing)
+    )
+
+
 def test_each_sequence_may_have_positions_of_its_own(
     pairing: positions.Pairing, rng: np.random.Generator
 ) -> None:
