@@ -617,6 +617,28 @@ def test_a_three_dimensional_mask_of_a_batch_is_refused_as_it_could_mean_either(
         layer(*_inputs(), mask)
 
 
+@pytest.mark.parametrize("shape", [(L, S), (1, L, S), (1, 1, L, S)])
+def test_a_mask_says_all_its_axes_or_two_also_where_there_are_two_batch_axes(
+    shape: tuple[int, ...],
+) -> None:
+    """Four axes, in a batch the right number, would lack the first batch axis here."""
+    layer = _layer()
+    inputs = [x[None] for x in _inputs()]
+    mask = torch.ones(shape, dtype=torch.bool)
+    ways = (
+        lambda: layer(*inputs, mask),
+        lambda: reference.multi_head_attention(
+            *(x.numpy() for x in inputs), _parameters(layer), H, mask
+        ),
+    )
+    for attend in ways:
+        if len(shape) == 2:
+            attend()
+        else:
+            with pytest.raises(ValueError, match="all 5 axes"):
+                attend()
+
+
 @pytest.mark.parametrize("return_weights", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
