@@ -138,6 +138,14 @@ def test_padding_takes_the_longest_length_by_default(
     assert masks.padding(lengths).shape == (2, 1, 1, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_padding_counts_more_keys_than_the_type_of_the_lengths_can(
+    dtype: torch.dtype,
+) -> None:
+    mask = masks.padding(torch.tensor([3, 100], dtype=dtype), 300)
+    assert mask.sum(-1).flatten().tolist() == [3, 100]
+
+
 def test_padding_of_no_sequences_and_of_empty_ones() -> None:
     assert masks.padding([]).shape == (0, 1, 1, 0)
     assert masks.padding([], 4).shape == (0, 1, 1, 4)
