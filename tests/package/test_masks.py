@@ -52,6 +52,19 @@ def test_causal_is_square_and_upper_left_by_default() -> None:
     )
 
 
+def test_what_is_written_into_one_mask_is_in_no_other() -> None:
+    """A mask kept for the next call would carry over what its first caller wrote."""
+    for make in (
+        lambda: masks.causal(3),
+        lambda: masks.sliding_window(3, left=1),
+        lambda: masks.padding([2, 3]),
+    ):
+        first = make()
+        expected = first.clone()
+        first.logical_not_()
+        assert torch.equal(make(), expected)
+
+
 def test_the_two_alignments_are_the_same_for_as_many_queries_as_keys() -> (
     None
 ):
