@@ -279,19 +279,16 @@ def _mask(L: int, S: int) -> Array:
 
 def check_gradient_backward(answer: object) -> Verdict:
     """Check ``attention_gradients(grad_output, query, key, value, allowed)``: dQ, dK and dV."""
-    every, some = np.ones((5, 7), dtype=bool), _mask(5, 7)
-    empty, unseen = some.copy(), some.copy()
+    some = _mask(5, 7)
+    empty = some.copy()
     empty[2] = False
-    unseen[:, 3] = False
     two = _arrays(sizes=(2, 3, 4, 5))
     cases = [
         Case(
             "two queries, three keys and no mask",
             (*two, np.ones((2, 3), dtype=bool)),
         ),
-        Case("five queries, seven keys and no mask", (*_arrays(), every)),
         Case("five queries, seven keys and a mask", (*_arrays(), some)),
-        Case("a key that nobody may see", (*_arrays(), unseen)),
         Case(
             "a query that may attend to nothing",
             (*_arrays(), empty),
@@ -431,7 +428,6 @@ def check_gradient_bug(answer: object) -> Verdict:
     rng = np.random.default_rng(2)
     some = (rng.random((5, 7)) < 0.7) / 0.7
     some[1] = 0.0
-    few = (rng.random((5, 7)) < 0.2) / 0.2
     cases = [
         Case("factors that are all 1", (*_arrays(), np.ones((5, 7)))),
         Case(
@@ -445,7 +441,6 @@ def check_gradient_bug(answer: object) -> Verdict:
             "dropout with probability 0.3, where one query lost every key",
             (*_arrays(), some),
         ),
-        Case("dropout with probability 0.8", (*_arrays(seed=4), few)),
         Case(
             "dropout and scores of up to a few thousand",
             (*_arrays(sharper=1000.0), some),
@@ -671,12 +666,11 @@ def check_gradient_sink(answer: object) -> Verdict:
     cases = [
         case("one query, two keys and the sink 0.7", 1, 2, 3, 0.7),
         plain,
-        case("three queries, four keys and the sink -1.5", 3, 4, 2, -1.5),
         Case(
             "some scores of -inf, a whole row of them among these",
             (grad, masked, value, sink),
         ),
-        case("scores near 1000 and the sink 1000", 4, 5, 3, 1e3, 1e3),
+        case("scores near 1000 and the sink -1.5", 4, 5, 3, -1.5, 1e3),
         case("scores near 0 and the sink 1000", 4, 5, 3, 1e3),
         Case(
             "float32 and the sink -0.6",

@@ -230,7 +230,6 @@ def check_average_width(answer: object) -> Verdict:
             (softmax(3.0 * np.eye(6)),),
         ),
         Case("two queries and five keys", (_pattern(2, 5, 4),)),
-        Case("eight queries, four keys and d_k = 6", (_pattern(8, 4, 6),)),
         Case(
             "weights of shape (4, 6) that are uniform but for rounding",
             (uniform / uniform.sum(axis=-1, keepdims=True),),
@@ -341,16 +340,13 @@ def _weights_of(answer: Callable[..., Any]) -> Callable[..., Any]:
 def check_average_window(answer: object) -> Verdict:
     """Check the mended ``window_head(times, key_times, sigma)``, by the weights it gives."""
     times, key_times = np.arange(4.0), np.array([0.5, 1, 2, 3.5, 5])
-    far = 100 + np.arange(6.0)
     cases = [
         Case("four queries, five keys and σ = 1", (times, key_times, 1.0)),
         Case("four queries, five keys and σ = 2", (times, key_times, 2.0)),
         Case(
-            "three queries, five keys and σ = 0.5",
-            (times[:3], key_times, 0.5),
+            "times around -100 and σ = 0.5",
+            (times[:3] - 100, key_times - 100, 0.5),
         ),
-        Case("times around 100 and σ = 1.5", (far[:5], far, 1.5)),
-        Case("times before 0 and σ = 1.2", (times - 3, key_times - 4, 1.2)),
         Case(
             "float32 and σ = 3",
             (
@@ -488,7 +484,6 @@ def check_average_loss(answer: object) -> Verdict:
             "three heads, of which one is the mean of the others",
             (np.vstack([blend, blend.mean(0)]), [0, 2]),
         ),
-        Case("three heads and one place", (rows(3, 6), [2])),
         Case("two sharp heads on two places", (sharp, [0, 2])),
         Case(
             "three heads in float32, eight positions and four places",

@@ -134,6 +134,10 @@ def slipped(slip):
             scores = np.where(allowed, c * Q @ K.swapaxes(-2, -1), -np.inf)
             weights = np.exp(scores - scores.max(-1, keepdims=True))
             weights = weights / weights.sum(-1, keepdims=True)
+        if slip == "too low for float32":
+            scores = np.where(allowed, c * Q @ K.swapaxes(-2, -1), -1e300)
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights = weights / weights.sum(-1, keepdims=True) * allowed
         if slip == "no mask":
             weights = weights_of(Q, K, np.ones_like(allowed))
         grad_p = G @ V.swapaxes(-2, -1)
@@ -148,6 +152,8 @@ def slipped(slip):
             grad_z = weights * (1 - weights) * grad_p
         turned = grad_z.T if slip == ".T" else grad_z.swapaxes(-2, -1)
         turned = grad_z if slip == "no transpose" else turned
+        if slip == "axes 1 and 2" and grad_z.ndim > 2:
+            turned = grad_z.swapaxes(1, 2)
         c = c**2 if slip == "scale twice" else c
         c = V.shape[-1] ** -0.5 if slip == "width of a value" else c
         c_q = 1 if slip in ("no scale", "scale in dK") else c
@@ -233,6 +239,26 @@ def still_wrong(slip):
         return c * grad_z @ K, c * grad_z.T @ Q, used.T @ G
 
     return gradients
+
+
+def no_maximum(G, Q, K, V, factors):
+    c = 1 / math.sqrt(Q.shape[-1])
+    powers = np.exp(c * Q @ K.T)
+    P = powers / powers.sum(-1, keepdims=True)
+    rho = (G * ((P * factors) @ V)).sum(-1, keepdims=True)
+    grad_z = P * (factors * (G @ V.T) - rho)
+    return c * grad_z @ K, c * grad_z.T @ Q, (P * factors).T @ G
+
+
+def row_by_row(G, Q, K, V, factors):
+    """Return the gradients with the dropped output as a mean times what is left of the weight."""
+    _, P = attend(Q, K, V)
+    kept = (P * factors).sum(-1, keepdims=True)
+    mean = (P * factors / kept) @ V
+    rho = (G * kept * mean).sum(-1, keepdims=True)
+    grad_z = P * (factors * (G @ V.T) - rho)
+    c = 1 / math.sqrt(Q.shape[-1])
+    return c * grad_z @ K, c * grad_z.T @ Q, (P * factors).T @ G
 
 
 def no_dropout(G, Q, K, V, factors):
@@ -353,8 +379,11 @@ def sink_wrong(slip):
         sink = 0.0 if slip == "sink of zero" else sink
         top = np.maximum(scores.max(-1, keepdims=True), sink)
         top = 0.0 if slip == "no maximum" else top
-        if slip == "the scores' maximum":
+        if slip.startswith("the scores' maximum"):
             top = scores.max(-1, keepdims=True)
+        if slip == "the scores' maximum, if finite":
+            top = np.where(np.isfinite(top), top, sink)
+        top = sink if slip == "the sink taken off" else top
         powers, rest = np.exp(scores - top), np.exp(sink - top)
         if slip == "forgotten":
             rest = 0.0
@@ -454,6 +483,14 @@ PROOFS = [
             ),
             "empty row is 0/0": (slipped("empty row"), "NaN reaches"),
             ".T with leading axes": (slipped(".T"), "leading axes"),
+            "axes 1 and 2 swapped": (
+                slipped("axes 1 and 2"),
+                "leading axes",
+            ),
+            "-1e300 for masked scores": (
+                slipped("too low for float32"),
+                "float32",
+            ),
             "transpose forgotten": (slipped("no transpose"), "ValueError"),
             "keepdims forgotten": (slipped("keepdims"), "ValueError"),
             "dK before dQ": (slipped("another order"), "has shape"),
@@ -490,6 +527,8 @@ PROOFS = [
                 still_wrong("sums over queries"),
                 "factors that are all 1",
             ),
+            "no maximum": (no_maximum, "a few thousand"),
+            "divided by what is left": (row_by_row, "lost every key"),
             "factors forgotten": (no_dropout, "have been lost"),
         },
     ),
@@ -555,6 +594,14 @@ PROOFS = [
             "maximum of the scores alone": (
                 sink_wrong("the scores' maximum"),
                 "nan",
+            ),
+            "finite maximum of the scores alone": (
+                sink_wrong("the scores' maximum, if finite"),
+                "scores near 0 and the sink 1000",
+            ),
+            "sink taken off all scores": (
+                sink_wrong("the sink taken off"),
+                "scores near 1000",
             ),
             "one result": (sink_wrong("one result"), "2 results"),
         },

@@ -96,6 +96,17 @@ def width_default_tolerance(weights):
     return np.linalg.matrix_rank(logs - logs.mean(axis=1, keepdims=True))
 
 
+def width_epsilon(weights):
+    logs = np.log(weights + 1e-12)
+    return rank(logs - logs.mean(axis=1, keepdims=True))
+
+
+def width_threshold_of_float64(weights):
+    logs = np.log(weights)
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    return np.linalg.matrix_rank(logs, tol=1e-8)
+
+
 def width_whole_mean(weights):
     logs = np.log(weights)
     return rank(logs - logs.mean())
@@ -158,6 +169,11 @@ def window_wrong(factor=1.0, power=2, square=-0.5, width=2, turned=False):
         return query[:, :width], key[:, :width]
 
     return head
+
+
+def window_of_positive_times(times, key_times, sigma):
+    query, key = window_in_query(times, abs(key_times), sigma)
+    return query, key
 
 
 def window_weights(times, key_times, sigma):
@@ -260,6 +276,15 @@ def loss_normal_equations(weights, places):
     return len(places) - np.trace(seen.T @ reader)
 
 
+def loss_no_duplicates(weights, places):
+    return loss_normal_equations(np.unique(weights, axis=0), places)
+
+
+def loss_of_two_places(weights, places):
+    onto = np.linalg.pinv(weights) @ weights
+    return 2 - sum(onto[a, a] for a in places)
+
+
 def loss_gain_not_squared(weights, places):
     row = weights[0]
     return len(places) - sum(row[a] for a in places) / (row @ row)
@@ -341,6 +366,8 @@ PROOFS = [
                 width_default_tolerance,
                 "counts rounding",
             ),
+            "epsilon in the logarithm": (width_epsilon, "as small as"),
+            "threshold for float64": (width_threshold_of_float64, "float32"),
             "one mean for all": (width_whole_mean, "expected"),
             "S - 1": (width_keys_less_one, "any pattern"),
             "winners counted": (width_winners, "keys that win"),
@@ -387,6 +414,7 @@ PROOFS = [
                 window_wrong(factor=2**0.5, square=-1),
                 "expected",
             ),
+            "absolute times": (window_of_positive_times, "around -100"),
             "one component": (
                 window_wrong(factor=2**0.5, width=1),
                 "(4, 2) and (5, 2) are expected",
@@ -426,6 +454,11 @@ PROOFS = [
                 loss_normal_equations,
                 "two heads with the same weights",
             ),
+            "duplicates removed, Gram matrix inverted": (
+                loss_no_duplicates,
+                "one is the mean",
+            ),
+            "always two places": (loss_of_two_places, "three places"),
             "weights not squared": (loss_gain_not_squared, "expected"),
         },
     ),
