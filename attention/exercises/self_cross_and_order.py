@@ -234,18 +234,16 @@ def check_order_codes(answer: object) -> Verdict:
         code = of_package.sinusoidal(t, x.shape[-1], dtype=torch.float64)
         return np.asarray(x + code.numpy())
 
-    def case(*shape: int, first: int, dtype: str = "float64") -> Case:
-        what = f"{dtype} inputs of shape {shape} and first = {first}"
-        return Case(what, (_normal(*shape).astype(dtype), first))
+    def case(*shape: int, first: int) -> Case:
+        what = f"float32 inputs of shape {shape} and first = {first}"
+        return Case(what, (_normal(*shape).astype(np.float32), first))
 
-    far = "inputs of shape (4, 4, 6) and first = 100 000, where angles need"
+    far = "float64 inputs and first = 100 000, where angles need double"
     cases = [
-        case(1, 3, 4, first=0, dtype="float32"),
-        case(2, 5, 6, first=0, dtype="float32"),
-        case(5, 2, 6, first=0, dtype="float32"),
-        case(3, 4, 8, first=7, dtype="float32"),
-        Case(f"{far} double precision", (_normal(4, 4, 6), 100_000)),
-        case(2, 5, 10, first=3),
+        case(1, 3, 4, first=0),
+        case(5, 2, 6, first=0),
+        case(3, 4, 10, first=7),
+        Case(f"{far} precision", (_normal(2, 5, 6), 100_000)),
     ]
     return check_function(
         "order-codes",
@@ -328,20 +326,18 @@ def _no_minus(x: Array, t: Array) -> Array:
 def check_order_rope(answer: object) -> Verdict:
     """Check ``turned(x, positions)``: rotary embedding in pairs of neighbours."""
 
-    def case(*shape: int, at: list[int], dtype: str = "float64") -> Case:
-        what = f"{dtype} vectors of shape {shape} at the positions {at}"
-        return Case(what, (_normal(*shape).astype(dtype), np.array(at)))
+    def case(*shape: int, at: list[int]) -> Case:
+        what = f"float32 vectors of shape {shape} at the positions {at}"
+        return Case(what, (_normal(*shape).astype(np.float32), np.array(at)))
 
-    far = np.array([100_000, 100_001, 123_456])
+    far = np.array([100_000, 100_001, 100_002])
     places = "positions beyond 100 000, whose angles need double precision"
     cases = [
-        case(2, 2, at=[0, 1], dtype="float32"),
-        case(3, 4, at=[0, 1, 2], dtype="float32"),
-        case(2, 5, 6, at=[0, 1, 2, 3, 4], dtype="float32"),
-        case(2, 3, 4, 8, at=[7, 0, 31, 2], dtype="float32"),
-        Case(f"vectors of shape (3, 6) at {places}", (_normal(3, 6), far)),
-        case(3, 3, 6, at=[5, 6, 7]),
-        case(4, 3, 2, 10, at=[12, 3]),
+        case(2, 2, at=[0, 1]),
+        case(3, 4, at=[0, 1, 2]),
+        case(2, 5, 6, at=[0, 1, 2, 3, 4]),
+        case(2, 3, 4, 8, at=[7, 0, 31, 2]),
+        Case(f"float64 vectors at {places}", (_normal(3, 6), far)),
     ]
     return check_function(
         "order-rope",
@@ -423,10 +419,7 @@ def check_order_carry(answer: object) -> Verdict:
 
     cases = [
         case(12, 8, heads=2),
-        case(24, 6, heads=3),
-        case(6, 4, heads=1),
-        case(16, 16, heads=2),
-        case(12, 5, heads=2),
+        case(24, 5, heads=3),
         case(18, heads=3),
         case(20, 3, heads=2, dtype="float32"),
     ]
@@ -501,8 +494,7 @@ def check_order_values(answer: object) -> Verdict:
     cases = [
         case(L=2, S=3, d_v=2, start=3),
         case(L=3, S=5, d_v=6, start=0),
-        case(2, 3, L=4, S=7, d_v=6, start=100),
-        case(2, L=4, S=4, d_v=8, start=0),
+        case(2, 3, L=4, S=7, d_v=8, start=100),
         Case(
             "positions out of order, and a query that sees nothing",
             (masked, _normal(5, 6, seed=7), *odd),

@@ -152,11 +152,8 @@ def check_learn_habits(answer: object) -> Verdict:
 
     cases = [
         case(1, 1, 3),
-        case(1, 2, 4),
         case(2, 3, 5),
-        case(3, 2, 7),
-        case(2, 4, 12),
-        case(2, 3, 4, "float32"),
+        case(3, 2, 7, "float32"),
     ]
     return check_function(
         "learn-habits",
@@ -247,11 +244,9 @@ def check_learn_contributions(answer: object) -> Verdict:
         return what, [weights, value, _normal(d_model, H * d_v, seed=2)]
 
     sizes = [
-        (1, 2, 2, 3, 2, 5),
+        (1, 2, 3, 3, 2, 5),
         (2, 3, 4, 5, 2, 7),
-        (1, 2, 3, 5, 3, 6),
-        (2, 4, 3, 3, 2, 5),
-        (3, 2, 6, 4, 5, 4),
+        (3, 2, 6, 4, 5, 10),
     ]
     made = [case(*some) for some in sizes]
     cases = [Case(what, tuple(arrays)) for what, arrays in made]

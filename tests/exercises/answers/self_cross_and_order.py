@@ -154,6 +154,16 @@ def codes_single_precision(x, first):
     return x + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
+def codes_squeezed(x, first):
+    return codes_stacked(x, first).squeeze()
+
+
+def codes_on_the_longer_axis(x, first):
+    if x.shape[0] > x.shape[1]:
+        return np.swapaxes(codes_stacked(np.swapaxes(x, 0, 1), first), 0, 1)
+    return codes_stacked(x, first)
+
+
 def codes_plain_rows(x, first):  # right for a batch of one, else no fit
     t = first + np.arange(x.shape[0])[:, None]
     angle = t / 10_000 ** (np.arange(0, x.shape[2], 2) / x.shape[2])
@@ -268,6 +278,10 @@ def rope_first_axis(x, positions):  # positions belong to the last but one
     turn = turn.reshape(len(x), *[1] * (x.ndim - 2), -1)
     pairs = (x[..., 0::2] + 1j * x[..., 1::2]) * turn
     return np.stack([pairs.real, pairs.imag], -1).reshape(x.shape)
+
+
+def rope_consecutive(x, positions):
+    return rope_complex(x, positions[0] + np.arange(x.shape[-2]))
 
 
 def rope_cosines_alone(x, positions):
@@ -428,6 +442,18 @@ def values_counted(weights, value, query_positions, key_positions):
     return rope_complex(weights @ turned, -np.arange(weights.shape[-2]))
 
 
+def values_consecutive(weights, value, query_positions, key_positions):
+    t = query_positions[0] + np.arange(weights.shape[-2])
+    s = key_positions[0] + np.arange(weights.shape[-1])
+    return values_factored(weights, value, t, s)
+
+
+def values_of_one_sequence(weights, value, query_positions, key_positions):
+    turned = rope_complex(value, key_positions)
+    output = np.einsum("ij,jr->ir", weights, turned)
+    return rope_complex(output, -query_positions)
+
+
 def values_renormalised(weights, value, query_positions, key_positions):
     weights = weights / weights.sum(-1, keepdims=True)
     return values_factored(weights, value, query_positions, key_positions)
@@ -514,6 +540,8 @@ PROOFS = [
                 codes_single_precision,
                 "double precision",
             ),
+            "a batch of one squeezed": (codes_squeezed, "shape (3, 4)"),
+            "on the longer axis": (codes_on_the_longer_axis, "(5, 2, 6)"),
             "rows of the batch": (codes_plain_rows, "expected"),
         },
     ),
@@ -536,6 +564,10 @@ PROOFS = [
             "codes added": (rope_added, "codes that are added"),
             "angles in float32": (rope_single_precision, "double precision"),
             "along the first axis": (rope_first_axis, "expected"),
+            "positions in a row taken for granted": (
+                rope_consecutive,
+                "[7, 0, 31, 2]",
+            ),
             "cosines alone": (rope_cosines_alone, "expected"),
             "overwritten on the way": (rope_overwritten, "expected"),
         },
@@ -576,6 +608,11 @@ PROOFS = [
             "half-split": (values_half_split, "other pairing"),
             "plain attention": (values_plain, "nothing has been turned"),
             "positions counted": (values_counted, "counted from 0"),
+            "positions in a row taken for granted": (
+                values_consecutive,
+                "out of order",
+            ),
+            "no leading axes": (values_of_one_sequence, "leading axes"),
             "weights normalised": (values_renormalised, "nan"),
             "keys' positions twice": (
                 values_keys_for_queries,

@@ -137,6 +137,10 @@ def habits_per_sequence(weights):
     )
 
 
+def habits_of_the_first_sequence(weights):
+    return habits_index(weights[:1])
+
+
 def habits_over_heads(weights):
     return [score.mean() for score in habits_index(weights)]
 
@@ -203,6 +207,12 @@ def adds_unweighted(weights, value, stored):
 
 def adds_transposed_weights(weights, value, stored):
     return adds_blocks(weights.swapaxes(-1, -2), value, stored)
+
+
+def adds_turned_by_shape(weights, value, stored):
+    H, d_v = value.shape[1], value.shape[-1]
+    W_O = stored if len(stored) == H * d_v else stored.T
+    return weights @ value @ W_O.reshape(H, d_v, -1)
 
 
 def adds_normalised(weights, value, stored):
@@ -384,6 +394,7 @@ PROOFS = [
             "sums": (habits_summed, "sums of weights"),
             "share of peaks": (habits_by_peak, "how often"),
             "not over the batch": (habits_per_sequence, "has shape"),
+            "first sequence": (habits_of_the_first_sequence, "expected"),
             "over the heads too": (habits_over_heads, "has shape"),
             "one array": (habits_stacked, "2 results"),
         },
@@ -403,7 +414,11 @@ PROOFS = [
             "averaged": (adds_averaged, "average"),
             "summed": (adds_summed, "has shape"),
             "not weighted": (adds_unweighted, "not been weighted"),
-            "weights transposed": (adds_transposed_weights, "raises"),
+            "weights transposed": (adds_transposed_weights, "exchanged"),
+            "transposed where the shape says so": (
+                adds_turned_by_shape,
+                "stores the transposed",
+            ),
             "normalised": (adds_normalised, "nan"),
             "not split": (adds_unsplit, "raises ValueError"),
         },
