@@ -57,7 +57,7 @@ def check_scale_by_hand(answer: object) -> Verdict:
 
 
 def check_scale_bug(answer: object) -> Verdict:
-    """Check a standard deviation and the value of `scale` that mends the function."""
+    """Check a standard deviation and the value of ``scale`` that mends the function."""
     return check_numbers(
         "scale-bug",
         answer,

@@ -107,7 +107,7 @@ def last_output(letters: str, seed: int = 0) -> Array:
 
 
 def check_order_twins(answer: object) -> Verdict:
-    """Check two texts of different lengths that `last_output` cannot tell apart."""
+    """Check two texts of different lengths that ``last_output`` cannot tell apart."""
     name, what = "order-twins", "the answer"
     if answer is ... or answer is None:
         return blank(name)
