@@ -82,13 +82,12 @@ def seems_inside(point: Array, values: Array) -> bool:
 
 
 def _outside(point: Array, values: Array, slack: float = 1e-6) -> bool:
-    """Whether a point of the plane lies in no triangle of three of the values."""
+    """Whether a point of the plane lies in no triangle of values, no three of them on a line."""
     for three in combinations(values, 3):
         system = np.vstack([np.array(three).T, np.ones(3)])
-        if abs(np.linalg.det(system)) > slack:
-            weights = np.linalg.solve(system, [*point, 1.0])
-            if weights.min() >= -slack:
-                return False
+        weights = np.linalg.solve(system, [*point, 1.0])
+        if weights.min() >= -slack:
+            return False
     return True
 
 

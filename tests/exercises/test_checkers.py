@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import time
@@ -61,9 +62,48 @@ def test_a_blank_is_told_from_a_wrong_answer(name: str) -> None:
         assert "still blank" in verdict.says
 
 
+WANTS_A_FUNCTION = [
+    proof
+    for proof in PROOFS
+    if all(map(inspect.isfunction, proof.right.values()))
+]
+
+
+def raises_too(*_: Any) -> Any:
+    raise ValueError("too hard")
+
+
+@pytest.mark.parametrize(
+    "proof", WANTS_A_FUNCTION, ids=lambda proof: proof.check.__name__
+)
+def test_a_function_that_is_still_blank_or_fails_is_told_so(
+    proof: Proof,
+) -> None:
+    verdict = proof.check(lambda *_: None)
+    assert verdict.state == "blank"
+    assert "returns nothing" in verdict.says
+    verdict = proof.check(raises_too)
+    assert verdict.state == "wrong"
+    assert "too hard" in verdict.says
+    for nonsense in ("x", (1, 2, 3, 4, 5, 6, 7)):
+        verdict = proof.check(lambda *_, it=nonsense: it)
+        assert verdict.state == "wrong"
+
+
 @pytest.mark.parametrize("name", CHECKERS)
 def test_a_checker_survives_whatever_it_is_handed(name: str) -> None:
-    things = ["", "x", b"x", 1j, {}, object(), int, [[1], [2, 3]], np.nan]
+    things = [
+        True,
+        "",
+        "x",
+        b"x",
+        1j,
+        {},
+        object(),
+        int,
+        [[1], [2, 3]],
+        np.nan,
+    ]
     for thing in [*things, torch.empty(0), np.array("x"), range(3)]:
         verdict = getattr(exercises, name)(thing)
         assert isinstance(verdict, Verdict)
@@ -73,6 +113,12 @@ def test_a_checker_survives_whatever_it_is_handed(name: str) -> None:
 def test_the_page_shows_what_exposes_each_wrong_answer() -> None:
     stored = json.loads(STORED.read_text("utf-8"))
     assert stored == results(), "run make checkers WRITE=1"
+
+
+def test_half_of_a_pair_is_still_blank() -> None:
+    array = np.zeros((3, 4))
+    assert exercises.check_scale_blind((array, ...)).state == "blank"
+    assert exercises.check_scale_blind((array, "x")).state == "wrong"
 
 
 # --- the framework, on one small exercise
@@ -205,6 +251,10 @@ def test_what_pytorch_says_of_shapes_is_told() -> None:
     verdict = double(lambda x: x[None, None].transpose(0, 1).view(7))
     assert "handed arrays, it raises ValueError" in verdict.says
     assert "handed tensors, it raises RuntimeError: shape" in verdict.says
+
+
+def test_a_result_in_half_precision_is_a_number_too() -> None:
+    assert double(lambda x: torch.tensor([2.0, 4.0]).bfloat16())
 
 
 def test_an_answer_may_ask_for_gradients() -> None:
