@@ -196,7 +196,15 @@ def test_additive_is_float32_by_default_and_keeps_any_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [-1e9, 1.0, 0.5, float("nan"), torch.finfo(torch.float32).min]
+    "entry",
+    [
+        -1e9,
+        1.0,
+        0.5,
+        float("nan"),
+        float("inf"),
+        torch.finfo(torch.float32).min,
+    ],
 )
 def test_from_additive_refuses_what_a_boolean_cannot_express(
     entry: float,
