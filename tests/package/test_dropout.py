@@ -62,6 +62,22 @@ def test_the_mean_over_draws_is_the_output_without_dropout(
     assert abs(sums.mean().item() - 1) < 0.06
 
 
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_each_entry_of_a_batch_that_the_values_alone_have_is_a_draw_of_its_own(
+    device: str, return_weights: bool
+) -> None:
+    query, key, values = _inputs(device)
+    result = functional.scaled_dot_product_attention(
+        query[0], key[0], values, dropout_p=P, return_weights=return_weights
+    )
+    left = result[0] if return_weights else result
+    # a frequency over N draws for each weight: its standard deviation is 0.011
+    kept = (left != 0).double().mean(0)
+    torch.testing.assert_close(
+        kept, torch.full_like(kept, 1 - P), rtol=0, atol=0.055
+    )
+
+
 def test_the_weights_returned_are_those_before_dropout(device: str) -> None:
     tensors = _inputs(device)
     _, whole = functional.scaled_dot_product_attention(
