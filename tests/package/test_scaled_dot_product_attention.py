@@ -774,6 +774,7 @@ def test_a_masked_key_or_value_cannot_change_output_or_gradients(
 OVERFLOWS = {
     "product": (1e20, 1e-20, 1e20, None),
     "scaled product": (1.0, 1e-22, 1e17, 1e22),
+    "product scaled by a negative number": (1.0, 1e-22, 1e17, -1e22),
 }
 
 
