@@ -827,6 +827,18 @@ def test_many_masked_terms_may_overflow_together_though_none_does_alone(
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
+def test_numpy_takes_the_lowest_number_in_a_mask_for_a_bias(
+    rng: np.random.Generator,
+) -> None:
+    query, key, value, _ = _inputs(rng, np.float32)
+    mask = np.full((L, S), np.finfo(np.float32).min, np.float32)
+    _, weights = reference.scaled_dot_product_attention(
+        query, key, value, mask
+    )
+    # beside such a number every score is lost, and the keys are alike
+    np.testing.assert_allclose(weights, 1 / S, **tolerance(np.float32))
+
+
 def test_numpy_is_silent_about_a_masked_product_that_is_infinity_less_infinity() -> (
     None
 ):
