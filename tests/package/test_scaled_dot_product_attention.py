@@ -1181,6 +1181,30 @@ def test_backward_in_half_precision_is_computed_in_float32(
         )
 
 
+def test_a_gradient_in_half_precision_is_rounded_after_the_sum_over_broadcast_axes(
+    rng: np.random.Generator,
+) -> None:
+    query, grad_output = (
+        rng.standard_normal((100, 3, width)).astype(np.float16)
+        for width in (4, 5)
+    )
+    key, value = (
+        rng.standard_normal((2, width)).astype(np.float16)
+        for width in (4, 5)
+    )
+    inputs = (grad_output, query, key, value)
+    gradients = reference.scaled_dot_product_attention_backward(*inputs)
+    expected = reference.scaled_dot_product_attention_backward(
+        *(x.astype(np.float64) for x in inputs)
+    )
+    for gradient, exact in zip(gradients, expected, strict=True):
+        assert gradient.dtype == np.float16
+        # one rounding, as above; float32 adds more to a sum of a hundred terms
+        np.testing.assert_allclose(
+            gradient, exact, rtol=2**-11 * 1.01, atol=1e-5
+        )
+
+
 # --- as PyTorch's own
 
 
