@@ -360,7 +360,8 @@ def from_module_masks(
     if attn_mask is not None:
         allowed = _from_module(attn_mask)
         if allowed.ndim == 3 and allowed.shape[0] % num_heads == 0:
-            allowed = allowed.reshape(-1, num_heads, *allowed.shape[1:])
+            batch = allowed.shape[0] // num_heads
+            allowed = allowed.reshape(batch, num_heads, *allowed.shape[1:])
         elif allowed.ndim != 2:
             raise ValueError(
                 f"attn_mask must have shape (L, S) or (B * {num_heads}, L, S), "

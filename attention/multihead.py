@@ -465,18 +465,20 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Apply the three projections, in one product where all of them read the same tensor."""
         projections = (self.q_proj, self.k_proj, self.v_proj)
-        if not (
-            query is key is value
-            and all(map(_nothing_but_linear, projections))
-        ):
+        packed = query is key is value and all(
+            map(_nothing_but_linear, projections)
+        )
+        biases: list[Tensor] = []
+        if packed:
+            biases = [p.bias for p in projections if p.bias is not None]
+        # One of the layers may have been replaced by one that differs in having a bias.
+        if not packed or len(biases) not in (0, len(projections)):
             return self.q_proj(query), self.k_proj(key), self.v_proj(value)
         weight = torch.cat([projection.weight for projection in projections])
-        bias = None
-        if self.q_proj.bias is not None:
-            bias = torch.cat([projection.bias for projection in projections])
+        bias = torch.cat(biases) if biases else None
         widths = [projection.out_features for projection in projections]
-        packed = F.linear(query, weight, bias)
-        return tuple(torch.split_with_sizes(packed, widths, dim=-1))
+        joined = F.linear(query, weight, bias)
+        return tuple(torch.split_with_sizes(joined, widths, dim=-1))
 
     def _check_inputs(
         self,

@@ -260,6 +260,11 @@ def test_to_module_attn_mask_refuses_three_axes_which_could_mean_either(
         )
 
 
+def test_a_mask_of_no_queries_comes_back_from_pytorchs_layer() -> None:
+    given = torch.zeros(2 * 3, 0, 5, dtype=torch.bool)
+    assert masks.from_module_masks(given, num_heads=3).shape == (2, 3, 0, 5)
+
+
 @pytest.mark.parametrize("shape", MODULE_SHAPES)
 def test_to_module_attn_mask_makes_pytorchs_layer_attend_where_ours_is_true(
     shape: tuple[int, ...],

@@ -194,6 +194,23 @@ def test_self_attention_is_projected_in_one_product_and_other_attention_in_three
     assert len(products) == 2 + 4
 
 
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_projection_may_be_replaced_by_one_that_differs_in_its_bias(
+    bias: bool, name: str
+) -> None:
+    layer, x = _layer(bias=bias), _inputs()[0]
+    own = getattr(layer, name)
+    replaced = nn.Linear(
+        own.in_features,
+        own.out_features,
+        bias=not bias,
+        dtype=own.weight.dtype,
+    )
+    setattr(layer, name, replaced)
+    torch.testing.assert_close(layer(x), layer(x, x.clone()), **CLOSE)
+
+
 @pytest.mark.parametrize("other", ["key", "value"])
 def test_each_projection_reads_its_own_input_where_two_are_the_same_tensor(
     other: str,
@@ -964,6 +981,8 @@ def test_sizes_follow_from_the_arguments() -> None:
     assert (
         MultiHeadAttention(10, 3, d_k=2, d_v=5).d_v == 5
     )  # 3 need not divide 10 then
+    assert MultiHeadAttention(12, 6, d_k=5).d_v == 2
+    assert MultiHeadAttention(12, 6, d_v=5).d_k == 2
     for said in (
         "d_model=12",
         "num_heads=6",

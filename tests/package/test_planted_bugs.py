@@ -259,8 +259,8 @@ MUTANTS: dict[str, Mutant] = {
     "13 heads and batch in the wrong order": Mutant(
         "masks",
         {
-            "allowed.reshape(-1, num_heads, *allowed.shape[1:])": (
-                "allowed.reshape(num_heads, -1, *allowed.shape[1:]).transpose(0, 1)"
+            "allowed.reshape(batch, num_heads, *allowed.shape[1:])": (
+                "allowed.reshape(num_heads, batch, *allowed.shape[1:]).transpose(0, 1)"
             )
         },
         "masks",
@@ -608,8 +608,8 @@ MUTANTS: dict[str, Mutant] = {
     "packed projections are cut in the wrong order": Mutant(
         "multihead",
         {
-            "tuple(torch.split_with_sizes(packed, widths, dim=-1))": (
-                "tuple(torch.split_with_sizes(packed, widths, dim=-1))[::-1]"
+            "tuple(torch.split_with_sizes(joined, widths, dim=-1))": (
+                "tuple(torch.split_with_sizes(joined, widths, dim=-1))[::-1]"
             )
         },
         MHA,
