@@ -468,9 +468,9 @@ class MultiHeadAttention(nn.Module):
         packed = query is key is value and all(
             map(_nothing_but_linear, projections)
         )
-        biases: list[Tensor] = []
-        if packed:
-            biases = [p.bias for p in projections if p.bias is not None]
+        biases: list[Tensor] = [
+            p.bias for p in projections if packed and p.bias is not None
+        ]
         # One of the layers may have been replaced by one that differs in having a bias.
         if not packed or len(biases) not in (0, len(projections)):
             return self.q_proj(query), self.k_proj(key), self.v_proj(value)
