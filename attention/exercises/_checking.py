@@ -549,8 +549,9 @@ def check_choice(
     if given == {*correct}:
         return right(exercise)
     if surplus := sorted(given - {*correct}):
-        says = f"{surplus[0]} does not hold: {why_not[surplus[0]]}"
+        verb = "does not belong here" if several else "is not it"
+        says = f"{surplus[0]} {verb}: {why_not[surplus[0]]}"
     else:
         missing = sorted({*correct} - given)[0]
-        says = f"Something that holds is missing: {why_not[missing]}"
+        says = f"A letter is missing: {why_not[missing]}"
     return wrong(exercise, says, "the answer")

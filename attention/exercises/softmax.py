@@ -47,6 +47,11 @@ def check_softmax_by_hand(answer: object) -> Verdict:
             ),
             "right but for the order: the largest score gets the largest"
             " weight.": [1 / 2, 3 / 8, 1 / 8],
+            "what comes of taking the exponential of 0 for 0: it is 1.": [
+                0,
+                3 / 7,
+                4 / 7,
+            ],
             "the exponentials divided by the largest: their sum is not 1.": [
                 1 / 4,
                 3 / 4,
@@ -199,7 +204,7 @@ def check_softmax_log(answer: object) -> Verdict:
 
 
 def check_softmax_temperature(answer: object) -> Verdict:
-    """Check ``temperature_gradient(scores, temperature)``: d softmax(z/τ) / dτ, last axis."""
+    """Check ``temperature_gradient(scores, temperature)``: d softmax(x/τ) / dτ, last axis."""
 
     def gradient(scores: Array, temperature: float) -> Array:
         weights = softmax(scores / temperature)
@@ -253,12 +258,12 @@ def check_softmax_temperature(answer: object) -> Verdict:
             ),
             Mistake(
                 lambda z, t: gradient(z, t) * t**2,
-                "a derivative without the inner one: z/τ has the derivative"
-                " -z/τ².",
+                "a derivative without the inner one: x/τ has the derivative"
+                " -x/τ².",
             ),
             Mistake(
                 lambda z, t: gradient(z, t) * t,
-                "an inner derivative of -z/τ, where z/τ has -z/τ².",
+                "an inner derivative of -x/τ, where x/τ has -x/τ².",
             ),
             Mistake(
                 diagonal,
@@ -320,8 +325,8 @@ def check_softmax_break(answer: object) -> Verdict:
     hint = (
         "Its rows have the same maximum, so that one for all is right."
         if apart == 0
-        else f"Its rows' maxima are {apart:.4g} apart: float64 still holds"
-        " exp of that, below zero."
+        else f"Its rows' maxima are {apart:.6g} apart, and float64 still"
+        f" tells exp(-{apart:.6g}) from 0."
     )
     return wrong(name, f"The function gets every row right. {hint}", what)
 

@@ -394,7 +394,7 @@ PROOFS = [
             "the shift": ("BCE", "changes no weight"),
             "the exponential": ("DE", "exponentials"),
             "the average": ("BF", "average"),
-            "all": ("ABCDEF", "A does not hold"),
+            "all": ("ABCDEF", "A does not belong"),
             "no line": ("G", "A to F"),
         },
     ),

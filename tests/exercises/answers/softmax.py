@@ -245,6 +245,7 @@ PROOFS = [
             ),
             "in descending order": ([0.5, 0.375, 0.125], "order"),
             "over the largest": ([0.25, 0.75, 1.0], "not 1"),
+            "exp 0 taken for 0": ([0, 3 / 7, 4 / 7], "it is 1"),
             "uniform": ([1 / 3] * 3, "the same weight"),
             "log-probabilities": (np.log([0.125, 0.375, 0.5]), "logarithm"),
             "one number": (0.5, "3 numbers"),
@@ -304,7 +305,7 @@ PROOFS = [
         wrong={
             "sign turned": (temperature_sign, "sign"),
             "inner derivative forgotten": (temperature_no_chain, "inner"),
-            "inner derivative -z/τ": (temperature_single_power, "-z/τ²"),
+            "inner derivative -x/τ": (temperature_single_power, "-x/τ²"),
             "diagonal alone": (temperature_diagonal, "diagonal"),
             "numerator alone": (temperature_numerator, "numerator"),
             "plain mean": (temperature_plain_mean, "weighted"),
