@@ -108,6 +108,8 @@ def test_the_colour_scale_starts_at_zero_and_can_be_shared() -> None:
     assert (shared.vmin, shared.vmax) == (-1, 2)
     own = plotting.heatmap(WEIGHTS, vmin=None).images[0].norm
     assert (own.vmin, own.vmax) == (WEIGHTS.min(), WEIGHTS.max())
+    below = plotting.heatmap(WEIGHTS, vmin=-2, vmax=0).images[0].norm
+    assert (below.vmin, below.vmax) == (-2, 0)
 
 
 def test_the_colour_bar_belongs_to_the_map() -> None:

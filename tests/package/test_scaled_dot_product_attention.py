@@ -1752,3 +1752,16 @@ def test_a_hidden_input_of_either_sign_may_overflow(
     arrays[hidden][:, :, 5:] = sign * np.finfo(np.float32).max
     output, _ = implementation.attend(**arrays, attn_mask=mask)
     np.testing.assert_allclose(output, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden", [np.nan, np.inf])
+def test_a_hidden_key_need_not_be_a_finite_number(
+    hidden: float, implementation: NumPy | PyTorch
+) -> None:
+    rng = np.random.default_rng(6)
+    query, key, value = rng.normal(size=(3, 2, 3, 5, 4))
+    mask = np.array([True, True, True, True, False])
+    expected, _ = implementation.attend(query, key, value, mask)
+    key[..., -1, :] = hidden
+    output, _ = implementation.attend(query, key, value, mask)
+    np.testing.assert_allclose(output, expected, rtol=1e-12)
