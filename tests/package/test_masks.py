@@ -310,6 +310,16 @@ def test_to_module_padding_mask_makes_pytorchs_layer_attend_where_ours_is_true()
     assert torch.equal(weights > 0, mask.expand(B, H, L, S))
 
 
+@pytest.mark.parametrize("shape", [(1, S), (B, 1), (1, 1), (0, S)])
+def test_to_module_padding_mask_keeps_both_axes_whatever_their_sizes(
+    shape: tuple[int, int],
+) -> None:
+    mask = _some_mask(*shape)
+    translated = masks.to_module_padding_mask(mask[:, None, None])
+    assert translated.shape == shape
+    assert torch.equal(translated, ~mask)
+
+
 @pytest.mark.parametrize(
     ("attn_shape", "padded"),
     [
