@@ -21,6 +21,7 @@ from attention import (
     functional,
     masks,
     multihead,
+    positions,
     reference,
 )
 
@@ -1168,4 +1169,32 @@ def test_signature_is_pytorchs_with_the_weights_beside_it() -> None:
     assert (
         signature.parameters["return_weights"].kind
         is inspect.Parameter.KEYWORD_ONLY
+    )
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_numbers_of_numpys_own_types_are_not_refused(kind: Any) -> None:
+    """A half is the same in all of them, as is a whole number."""
+    x = torch.arange(float(L * E)).reshape(L, E).sin()
+    assert torch.equal(
+        functional.scaled_dot_product_attention(x, x, x, scale=kind(0.5)),
+        functional.scaled_dot_product_attention(x, x, x, scale=0.5),
+    )
+    factors = [
+        reference.dropout_mask((L, S), p, np.random.default_rng(0))
+        for p in (kind(0.5), 0.5)
+    ]
+    np.testing.assert_array_equal(*factors)
+    assert torch.equal(
+        positions.frequencies(np.int64(E), base=kind(4)),
+        positions.frequencies(E, base=4),
+    )
+    assert masks.causal(np.int64(L), np.int32(S)).shape == (L, S)
+    layer = MultiHeadAttention(
+        np.int64(D_MODEL), np.int32(H), dropout=kind(0.5)
+    )
+    assert (layer.d_model, layer.num_heads, layer.dropout) == (
+        D_MODEL,
+        H,
+        0.5,
     )
