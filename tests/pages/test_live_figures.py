@@ -248,7 +248,11 @@ def assert_mask(figure: Locator, scores: Any, mask: Any) -> None:
     _, expected = reference.scaled_dot_product_attention(
         np.array(scores), eye, eye, mask, scale=1.0
     )
-    shown = figure.evaluate(PAINTER)
+    for _ in range(50):  # a busy machine takes its time to redraw
+        shown = figure.evaluate(PAINTER)
+        if shown["pressed"] == mask.ravel().tolist():
+            break
+        figure.page.wait_for_timeout(100)
     assert shown["pressed"] == mask.ravel().tolist()
     heard = [label.split()[-1] for label in shown["labels"]]
     assert_shown([x if "." in x else f"{x}.000" for x in heard], expected)
