@@ -100,6 +100,31 @@ def blank(exercise: str, says: str = "") -> Verdict:
     return Verdict(exercise, "blank", f"… {exercise}: still blank; {says}")
 
 
+def no_function(exercise: str, answer: Any) -> Verdict | None:
+    """Return the verdict on what is still blank or no function; None on a function."""
+    if answer is ... or answer is None:
+        return blank(exercise)
+    if callable(answer) and not isinstance(answer, type):
+        return None
+    return wrong(
+        exercise,
+        f"This is {described(answer)}, and a function is expected: hand over"
+        " its name, without calling it.",
+        "anything",
+    )
+
+
+def returns_nothing(exercise: str, result: Any) -> Verdict | None:
+    """Return the verdict on a function that is still blank, by its result; None on another."""
+    if result is None or result is ...:
+        return blank(
+            exercise,
+            "the function returns nothing: replace its ... by your answer,"
+            " and end it with return.",
+        )
+    return None
+
+
 # ------------------------------------------------------------------------------- calling an answer
 class _OutOfTimeError(BaseException):
     """Ends an answer that takes too long; no `except Exception` holds it up."""
@@ -349,27 +374,16 @@ def check_function(
     torch_too : bool
         Also try tensors, where arrays make the answer fail on the first case.
     """
-    if answer is ... or answer is None:
-        return blank(exercise)
-    if not callable(answer) or isinstance(answer, type):
-        return wrong(
-            exercise,
-            f"This is {described(answer)}, and a function is expected:"
-            " hand over its name, without calling it.",
-            "anything",
-        )
+    if (verdict := no_function(exercise, answer)) is not None:
+        return verdict
     tensors = False
     for position, case in enumerate(cases):
         try:
             if position == 0 and torch_too:
                 tensors = _speaks_torch(answer, case)
             result = _result(answer, case, tensors)
-            if result is None or result is ...:
-                return blank(
-                    exercise,
-                    "the function returns nothing: replace its ... by your"
-                    " answer, and end it with return.",
-                )
+            if (verdict := returns_nothing(exercise, result)) is not None:
+                return verdict
             says = complaint(
                 result, expected(*case.arguments), case.tolerance
             )

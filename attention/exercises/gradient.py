@@ -12,12 +12,13 @@ from attention.exercises._checking import (
     Mistake,
     Verdict,
     as_array,
-    blank,
     call,
     check_choice,
     check_function,
     check_numbers,
     described,
+    no_function,
+    returns_nothing,
     right,
     wrong,
 )
@@ -476,27 +477,21 @@ def seems_right(
     )
 
 
-def check_gradient_break(answer: object) -> Verdict:
+def check_gradient_break(answer: Any) -> Verdict:
     """Check ``impostor(grad_output, query, key, value)``: wrong gradients that seem right.
 
     The test that they are to pass is :func:`seems_right`.
     """
     name = "gradient-break"
-    if answer is ... or answer is None:
-        return blank(name)
-    if not callable(answer) or isinstance(answer, type):
-        return wrong(
-            name,
-            f"This is {described(answer)}, and a function is expected.",
-            "anything",
-        )
+    if (verdict := no_function(name, answer)) is not None:
+        return verdict
     for sizes in ((5, 7, 4, 6), (3, 2, 6, 4), (1, 4, 2, 3)):
         arrays = _arrays(sizes=sizes)
         what = "L = {}, S = {}, d_k = {} and d_v = {}".format(*sizes)
         try:
             result = call(answer, [array.copy() for array in arrays])
-            if result is None or result is ...:
-                return blank(name, "the function returns nothing.")
+            if (verdict := returns_nothing(name, result)) is not None:
+                return verdict
             says = _not_an_impostor(result, arrays)
         except AnswerError as error:
             says = f"{error}."

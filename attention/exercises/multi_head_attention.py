@@ -14,12 +14,13 @@ from attention.exercises._checking import (
     Mistake,
     Verdict,
     as_array,
-    blank,
     call,
     check_choice,
     check_function,
     check_numbers,
     described,
+    no_function,
+    returns_nothing,
     right,
     wrong,
 )
@@ -269,28 +270,18 @@ def _for_tensors_too(
     return either
 
 
-def check_heads_test(answer: object) -> Verdict:
+def check_heads_test(answer: Any) -> Verdict:
     """Check a test ``is_right(split)``, on splits that are right and others that are not."""
     name = "heads-test"
-    if answer is ... or answer is None:
-        return blank(name)
-    if not callable(answer) or isinstance(answer, type):
-        return wrong(
-            name,
-            f"This is {described(answer)}, and a function is expected.",
-            "anything",
-        )
+    if (verdict := no_function(name, answer)) is not None:
+        return verdict
     says = []
     for what, _, split in SPLITS:
         given = f"a split {what}"
         try:
             result = call(answer, [_for_tensors_too(split)])
-            if result is None or result is ...:
-                return blank(
-                    name,
-                    "the function returns nothing: replace its ... by your"
-                    " test, and end it with return.",
-                )
+            if (verdict := returns_nothing(name, result)) is not None:
+                return verdict
             judged = as_array(result)
         except AnswerError as error:
             return wrong(name, f"With {given}, {error}.", given)

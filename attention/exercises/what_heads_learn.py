@@ -19,6 +19,8 @@ from attention.exercises._checking import (
     check_function,
     check_numbers,
     described,
+    no_function,
+    returns_nothing,
     right,
     wrong,
 )
@@ -392,26 +394,15 @@ def four_leads(scores: Array, gains: Array) -> Array:
     return np.asarray((numerator / powers.sum(-1)).sum(0))
 
 
-def check_learn_two_heads(answer: object) -> Verdict:
+def check_learn_two_heads(answer: Any) -> Verdict:
     """Check a function that returns scores and gains of two heads which solve four sequences."""
     name, what = "learn-two-heads", "the four sequences"
-    if answer is ... or answer is None:
-        return blank(name)
-    if not callable(answer) or isinstance(answer, type):
-        return wrong(
-            name,
-            f"This is {described(answer)}, and a function is expected: hand"
-            " over its name, without calling it.",
-            "anything",
-        )
+    if (verdict := no_function(name, answer)) is not None:
+        return verdict
     try:
         made = call(answer, ())
-        if made is None or made is ...:
-            return blank(
-                name,
-                "the function returns nothing: replace its ... by your answer,"
-                " and end it with return.",
-            )
+        if (verdict := returns_nothing(name, made)) is not None:
+            return verdict
         scores, gains = _two_arrays(made)
     except AnswerError as error:
         says = str(error).rstrip(".")
