@@ -100,9 +100,16 @@ def blank(exercise: str, says: str = "") -> Verdict:
     return Verdict(exercise, "blank", f"… {exercise}: still blank; {says}")
 
 
+def unanswered(answer: Any) -> bool:
+    """Whether an answer, or a part of it, is still the blank that stood there."""
+    if isinstance(answer, list | tuple | set):
+        return any(map(unanswered, answer))
+    return answer is ... or answer is None
+
+
 def no_function(exercise: str, answer: Any) -> Verdict | None:
     """Return the verdict on what is still blank or no function; None on a function."""
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(exercise)
     if callable(answer) and not isinstance(answer, type):
         return None
@@ -199,6 +206,28 @@ def call(
             f"it raises {type(error).__name__}: {_short(error)}", error
         )
     return returned[0]
+
+
+def shown(arguments: Sequence[Any], most: int = 12) -> str:
+    """Return the numbers of arguments as a line to copy; nothing where they are too many."""
+    parts, size = [], 0
+    for argument in arguments:
+        if isinstance(argument, dict):
+            return ""
+        array = np.asarray(argument)
+        size += array.size
+        parts.append(
+            np.array2string(
+                array,
+                separator=", ",
+                formatter={"float_kind": "{:.6g}".format},
+            )
+            if array.ndim
+            else repr(argument)
+        )
+        if size > most:
+            return ""
+    return f" The input: {' '.join('; '.join(parts).split())}."
 
 
 def _short(thing: object, limit: int = 200) -> str:
@@ -343,7 +372,9 @@ def complaint(
         return ""
     where = f" at index {list(at)}" if at else ""
     found, wanted = f"{got[at]:.6g}", f"{expected[at]:.6g}"
-    if found == wanted:
+    if expected.dtype.kind == "b":
+        found, wanted = str(bool(got[at])), str(bool(expected[at]))
+    elif found == wanted:
         found, wanted = f"{got[at]:.12g}", f"{expected[at]:.12g}"
     return f"{called} is {found}{where}, where {wanted} is expected"
 
@@ -394,7 +425,8 @@ def check_function(
             hint = _diagnosis(result, case, expected, mistakes)
             return wrong(
                 exercise,
-                f"With {case.what}, {says.rstrip('.')}.{hint}",
+                f"With {case.what}, {says.rstrip('.')}.{hint}"
+                f"{shown(case.arguments)}",
                 case.what,
             )
     return right(exercise)
@@ -477,7 +509,7 @@ def check_numbers(
     What is right is not said. `mistakes` maps what is said to a wrong answer ("that is …") to
     the answer; the tolerance is relative to the largest number expected.
     """
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(exercise)
     right_one = np.asarray(expected, dtype=float)
     try:
@@ -542,7 +574,7 @@ def check_choice(
     `why_not` says of each wrong letter what speaks against it; with `several`, also of each right
     one what to look at where it is left out, without naming it.
     """
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(exercise)
     letters = sorted({*correct, *why_not})
     allowed = f"{letters[0]} to {letters[-1]}"
@@ -553,7 +585,8 @@ def check_choice(
         wanted = "letters" if several else "one letter"
         return wrong(
             exercise,
-            f"The answer is to be {wanted} from {allowed}, as a text.",
+            f"The answer is to be {wanted} from {allowed}, in quotes: a string"
+            f' such as "{letters[0]}".',
             "the answer",
         )
     if len(given) > 1 and not several:

@@ -24,6 +24,7 @@ from attention.exercises._checking import (
     check_numbers,
     described,
     right,
+    unanswered,
     wrong,
 )
 from attention.reference import softmax
@@ -49,6 +50,8 @@ def check_masks_counts(answer: object) -> Verdict:
                 4,
                 5,
             ],
+            "one key too many: query 0 stands at key 2, and sees the keys 0"
+            " to 2.": [4, 5, 5, 5],
             "how many keys each query does not see.": [3, 2, 1, 1],
             "every key from a query's own position on: past and future are"
             " exchanged.": [4, 3, 2, 1],
@@ -151,8 +154,9 @@ FORWARD_MISTAKES = [
     ),
     Mistake(
         lambda z, a: torch.softmax(z.masked_fill(~a, -1e9), -1),
-        "a large negative number in place of -inf: where nothing is allowed,"
-        " all keys are then equally forbidden, and share the weight evenly.",
+        "equal numbers in the place of all scores of a row where nothing is"
+        " allowed, 0 or a large negative one: its keys then share the weight"
+        " evenly, and are to get none.",
     ),
     Mistake(
         lambda z, a: torch.softmax(z + _additive(a, -1e9), -1),
@@ -270,7 +274,7 @@ def renormalised(scores: Array, allowed: Array) -> Array:
 def check_masks_break(answer: object) -> Verdict:
     """Check three scores, the last one forbidden, that make :func:`renormalised` return NaN."""
     name, what = "masks-break", "the answer"
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(name)
     try:
         scores = as_array(answer)
@@ -345,13 +349,14 @@ def _building(
     ahead: int = 0,
     corner: bool = True,
     left: bool = True,
+    surplus: int = 0,
 ) -> tuple[Array, Array, Array]:
     """Return who may attend by the causal mask, the window and the padding, for broadcasting."""
     key, at = np.arange(S), np.arange(L)[:, None]
     if corner:
         at = at + S - L
     lengths = np.asarray(lengths)[:, None, None, None]
-    real = key >= S - lengths if left else key < lengths
+    real = key >= S - lengths - surplus if left else key < lengths
     return key <= at + ahead, key >= at - window - behind, real
 
 
@@ -415,6 +420,14 @@ DECODING_MISTAKES = [
     Mistake(
         _any_of,
         "masks combined by or: a key must be allowed by all of them.",
+    ),
+    Mistake(
+        partial(_built, surplus=1),
+        "a mask that leaves one key of the filler visible.",
+    ),
+    Mistake(
+        partial(_built, surplus=-1),
+        "a mask that hides the first real key as well.",
     ),
     Mistake(_no_window, "a mask without the window."),
     Mistake(_past_alone, "a mask that shows the future."),

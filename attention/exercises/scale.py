@@ -20,6 +20,7 @@ from attention.exercises._checking import (
     check_numbers,
     described,
     right,
+    unanswered,
     wrong,
 )
 from attention.reference import softmax, split_heads
@@ -339,12 +340,10 @@ WRONG_SCALES = {
 def check_scale_blind(answer: object) -> Verdict:
     """Check data, queries (3, 4) and keys (5, 4), on which no wrong scale is noticed."""
     name, what = "scale-blind", "the answer"
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(name)
     pair: list[Array] = []
     if isinstance(answer, tuple | list) and len(answer) == 2:
-        if any(part is ... or part is None for part in answer):
-            return blank(name)
         try:
             pair = [as_array(part).astype(float) for part in answer]
         except AnswerError:

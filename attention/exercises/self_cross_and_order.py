@@ -22,6 +22,7 @@ from attention.exercises._checking import (
     check_numbers,
     described,
     right,
+    unanswered,
     wrong,
 )
 from attention.reference import scaled_dot_product_attention, softmax
@@ -109,7 +110,7 @@ def last_output(letters: str, seed: int = 0) -> Array:
 def check_order_twins(answer: object) -> Verdict:
     """Check two texts of different lengths that ``last_output`` cannot tell apart."""
     name, what = "order-twins", "the answer"
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(name)
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         return wrong(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from attention.exercises._checking import (
     check_numbers,
     described,
     right,
+    unanswered,
     wrong,
 )
 from attention.reference import log_sum_exp, softmax
@@ -109,6 +111,20 @@ ROWS_MISTAKES = [
         lambda scores, axis: np.log(softmax(scores, axis=axis)),
         "the logarithm of the softmax.",
     ),
+    Mistake(
+        lambda scores, axis: _exponentials(
+            scores, axis, scores.min(axis=axis, keepdims=True)
+        ),
+        "exponentials of the scores less their minimum or their mean: those"
+        " far above it overflow, and from -inf nothing can be subtracted. What"
+        " is to be subtracted leaves none above 0.",
+    ),
+    Mistake(
+        lambda scores, axis: softmax(np.clip(scores, -100, 100), axis=axis),
+        "scores that were clipped: those beyond the bound become equal, and"
+        " their weights too. What is subtracted from all of a row leaves their"
+        " differences alone.",
+    ),
 ]
 
 
@@ -158,6 +174,13 @@ def check_softmax_log(answer: object) -> Verdict:
         with np.errstate(divide="ignore"):
             return np.log(softmax(scores))
 
+    def without_maximum(scores: Array) -> Array:
+        total = np.exp(scores).sum(axis=-1, keepdims=True)
+        return np.asarray(scores - np.log(total))
+
+    def guarded(number: float, scores: Array) -> Array:
+        return np.asarray(np.log(softmax(scores) + number))
+
     def expected(scores: Array) -> Array:
         return np.asarray(scores - log_sum_exp(scores)[..., None])
 
@@ -199,6 +222,35 @@ def check_softmax_log(answer: object) -> Verdict:
                 lambda scores: log_sum_exp(scores)[..., None] - scores,
                 "the right numbers with the wrong sign.",
             ),
+            Mistake(
+                lambda scores: without_maximum(scores - scores.max()),
+                "one maximum for the whole array: in a row far below it every"
+                " exponential becomes 0. Each row needs its own.",
+            ),
+            Mistake(
+                without_maximum,
+                "a log-sum-exp of the scores as they are: the exponentials"
+                " overflow, or all of them are too small. Subtract something"
+                " first.",
+            ),
+            Mistake(
+                lambda scores: (
+                    log_sum_exp(scores)[..., None] * -1
+                    + scores
+                    + scores.max(axis=-1, keepdims=True)
+                ),
+                "scores less the logarithm of a sum of shifted exponentials:"
+                " what was subtracted in the sum has to be subtracted outside"
+                " of it too.",
+            ),
+            *(
+                Mistake(
+                    partial(guarded, number),
+                    f"the logarithm of the softmax plus {number:g}: that is"
+                    " finite, and wrong where a weight is smaller.",
+                )
+                for number in (1e-12, 1e-10, 1e-9, 1e-8, 1e-6, 1e-15, 1e-20)
+            ),
         ],
     )
 
@@ -223,6 +275,14 @@ def check_softmax_temperature(answer: object) -> Verdict:
         weights = softmax(scores / temperature)
         mean = scores.mean(axis=-1, keepdims=True)
         return np.asarray(weights * (mean - scores) / temperature**2)
+
+    def one_mean(scores: Array, temperature: float) -> Array:
+        weights = softmax(scores / temperature)
+        mean = (weights * scores).sum()
+        return np.asarray(weights * (mean - scores) / temperature**2)
+
+    def untempered(scores: Array, temperature: float) -> Array:
+        return gradient(scores, 1.0) / temperature**2
 
     cases = [
         Case("two scores at temperature 1", (np.array([0.3, -1.1]), 1.0)),
@@ -281,6 +341,16 @@ def check_softmax_temperature(answer: object) -> Verdict:
                 " weighted by the weights.",
             ),
             Mistake(
+                one_mean,
+                "scores less one mean for the whole array: each row has its"
+                " own.",
+            ),
+            Mistake(
+                untempered,
+                "the weights at temperature 1: those of the scores divided by"
+                " τ belong here.",
+            ),
+            Mistake(
                 lambda z, t: softmax(z / t),
                 "the weights themselves, and not their derivative.",
             ),
@@ -296,7 +366,7 @@ def one_maximum(scores: Array) -> Array:
 def check_softmax_break(answer: object) -> Verdict:
     """Check an input: finite scores of shape (2, 3) that make :func:`one_maximum` return NaN."""
     name, what = "softmax-break", "the answer"
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(name)
     try:
         scores = as_array(answer)

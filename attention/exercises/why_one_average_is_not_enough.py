@@ -20,6 +20,7 @@ from attention.exercises._checking import (
     check_function,
     described,
     right,
+    unanswered,
     wrong,
 )
 from attention.reference import softmax
@@ -94,7 +95,7 @@ def _outside(point: Array, values: Array, slack: float = 1e-6) -> bool:
 def check_average_break(answer: object) -> Verdict:
     """Check a point that :func:`seems_inside` the hull of the five values, and is not."""
     name, what = "average-break", "the answer"
-    if answer is ... or answer is None:
+    if unanswered(answer):
         return blank(name)
     try:
         point = as_array(answer).astype(np.float64)

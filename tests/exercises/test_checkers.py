@@ -115,6 +115,13 @@ def test_the_page_shows_what_exposes_each_wrong_answer() -> None:
     assert stored == results(), "run make checkers WRITE=1"
 
 
+def test_a_list_with_a_blank_in_it_is_still_blank() -> None:
+    assert exercises.check_softmax_by_hand([1 / 8, ..., 1 / 2]).state == (
+        "blank"
+    )
+    assert exercises.check_masks_lines(["B", ...]).state == "blank"
+
+
 def test_half_of_a_pair_is_still_blank() -> None:
     array = np.zeros((3, 4))
     assert exercises.check_scale_blind((array, ...)).state == "blank"
@@ -220,6 +227,38 @@ def test_an_answer_that_is_a_single_number_is_judged() -> None:
 
     assert total(lambda x: x[0] + x[1])
     assert "is 2, where 3 is expected" in total(lambda x: x.max()).says
+
+
+def test_a_small_input_is_shown_as_it_was_before_the_answer_saw_it() -> None:
+    says = double(lambda x: x).says
+    assert says.endswith("4 is expected. The input: [1, 2].")
+    assert double(changes_its_input).says.endswith(" The input: [1, 2].")
+
+
+def test_a_large_input_is_not_shown() -> None:
+    given = Case("many numbers", (np.arange(13.0),))
+    verdict = check_function("same", np.negative, lambda x: x, [given])
+    assert "The input" not in verdict.says
+    few = Case("a dozen numbers", (np.arange(6.0), np.arange(6.0)))
+    verdict = check_function("sum", np.subtract, np.add, [few])
+    assert "The input: [0, 1, 2, 3, 4, 5]; [0, " in verdict.says
+
+
+def test_a_mapping_is_not_shown() -> None:
+    given = Case("a mapping", ({"x": np.arange(2.0)},))
+    verdict = check_function(
+        "same", lambda it: -it["x"], lambda it: it["x"], [given]
+    )
+    assert not verdict
+    assert "The input" not in verdict.says
+
+
+def test_booleans_are_told_in_words() -> None:
+    given = Case("two numbers", (np.array([1.0, 2.0]),))
+    verdict = check_function("sign", lambda x: x < 0, np.signbit, [given])
+    assert verdict
+    verdict = check_function("sign", lambda x: x > 1, np.signbit, [given])
+    assert "is True at index [1], where False is expected" in verdict.says
 
 
 def test_numbers_that_differ_late_are_shown_with_more_digits() -> None:

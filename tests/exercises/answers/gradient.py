@@ -451,7 +451,7 @@ PROOFS = [
             "the tip of the arrow alone": ("C", "is missing"),
             "one forgotten": ("BC", "is missing"),
             "another letter": ("BCG", "letters from A to F"),
-            "a number": (3, "as a text"),
+            "a number": (3, "in quotes"),
         },
     ),
     Proof(

@@ -65,6 +65,13 @@ def soft_nan(scores, allowed):
     return torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
 
 
+def soft_even(scores, allowed):
+    """Replace the scores of empty rows, and forget to empty their weights."""
+    empty = ~allowed.any(-1, keepdim=True)
+    scores = scores.masked_fill(~allowed, -torch.inf).masked_fill(empty, 0)
+    return torch.softmax(scores, -1)
+
+
 def soft_patched(scores, allowed):
     added = torch.zeros(allowed.shape).masked_fill(~allowed, -math.inf)
     return torch.softmax(scores + added, -1).nan_to_num(0.0)
@@ -203,6 +210,7 @@ def decoding(
     right_padded=False,
     behind=0,
     ahead=0,
+    surplus=0,
     use=("causal", "near", "real"),
     combine=np.logical_and,
 ):
@@ -215,7 +223,7 @@ def decoding(
         parts = {
             "causal": key <= at + ahead,
             "near": key >= at - window - behind,
-            "real": key < n if right_padded else key >= S - n,
+            "real": key < n if right_padded else key >= S - n - surplus,
         }
         mask = np.full((len(lengths), 1, L, S), combine is np.logical_and)
         for name in use:
@@ -364,6 +372,7 @@ PROOFS = [
             "no padding": ([3, 4, 5, 6], "causal mask alone"),
             "padding alone": ([5, 5, 5, 5], "padding mask alone"),
             "without itself": ([2, 3, 4, 5], "own position"),
+            "one too many": ([4, 5, 5, 5], "one key too many"),
             "hidden keys": ([3, 2, 1, 1], "does not see"),
             "the future": ([4, 3, 2, 1], "exchanged"),
             "six queries": ([1, 2, 3, 4, 5, 5], "4 numbers"),
@@ -381,6 +390,7 @@ PROOFS = [
         },
         wrong={
             "NaN in empty rows": (soft_nan, "is to get zeros"),
+            "empty rows left even": (soft_even, "evenly"),
             "NaN patched after": (soft_patched, "Let none arise"),
             "NaN patched by where": (
                 soft_patched_by_where,
@@ -468,8 +478,8 @@ PROOFS = [
             ),
             "masked_fill taken for a fault": ("BDEFGH", "H does not belong"),
             "the right ones": ("ACH", "A does not belong"),
-            "none": ("", "as a text"),
-            "a number": (5, "as a text"),
+            "none": ("", "in quotes"),
+            "a number": (5, "in quotes"),
             "a line that is not there": ("BDEFGI", "A to H"),
         },
     ),
@@ -499,6 +509,14 @@ PROOFS = [
             ),
             "future visible": (decoding(use=("near", "real")), "the future"),
             "filler visible": (decoding(use=("causal", "near")), "filler"),
+            "one key of filler visible": (
+                decoding(surplus=1),
+                "one key of the filler",
+            ),
+            "one real key hidden": (
+                decoding(surplus=-1),
+                "first real key",
+            ),
             "window from the upper left": (
                 decoding_window_from_the_left,
                 "S = 7, no filler",

@@ -357,7 +357,7 @@ PROOFS = [
             "√d_k": ("E", "e³"),
             "no panel": ("F", "A to E"),
             "two panels": ("DE", "One letter"),
-            "the divisor": (12, "as a text"),
+            "the divisor": (12, "in quotes"),
         },
     ),
     Proof(

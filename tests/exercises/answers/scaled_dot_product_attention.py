@@ -530,7 +530,7 @@ PROOFS = [
             "divided by d_k": ("C", "nearer"),
             "no panel": ("E", "A to D"),
             "two panels": ("CD", "One letter"),
-            "a number": (3, "as a text"),
+            "a number": (3, "in quotes"),
         },
     ),
     Proof(

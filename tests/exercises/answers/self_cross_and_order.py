@@ -494,7 +494,7 @@ PROOFS = [
             "inverse order": ("C", "inverse"),
             "no panel": ("E", "A to D"),
             "two panels": ("CD", "One letter"),
-            "a number": (3, "as a text"),
+            "a number": (3, "in quotes"),
         },
     ),
     Proof(

@@ -93,6 +93,11 @@ def rows_by_minimum(scores, axis):
     return powers / powers.sum(axis, keepdims=True)
 
 
+def rows_by_mean(scores, axis):
+    powers = np.exp(scores - scores.mean(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
 def rows_with_epsilon(scores, axis):
     powers = np.exp(scores - scores.max(axis, keepdims=True))
     return powers / (powers.sum(axis, keepdims=True) + 1e-3)
@@ -140,6 +145,17 @@ def log_of_softmax(scores):
 
 def log_without_maximum(scores):
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+
+
+def log_one_maximum(scores):
+    top = scores.max()
+    total = np.exp(scores - top).sum(-1, keepdims=True)
+    return scores - top - np.log(total)
+
+
+def log_shifted_within(scores):
+    top = scores.max(-1, keepdims=True)
+    return scores - np.log(np.exp(scores - top).sum(-1, keepdims=True))
 
 
 def log_one_sum(scores):
@@ -224,6 +240,15 @@ def temperature_plain_mean(scores, temperature):
     return -p * centred / temperature**2
 
 
+def temperature_one_mean(scores, temperature):
+    p = rows_matrix(scores / temperature, -1)
+    return -p * (scores - (p * scores).sum()) / temperature**2
+
+
+def temperature_untempered(scores, temperature):
+    return temperature_mean(scores, 1.0) / temperature**2
+
+
 def temperature_weights(scores, temperature):
     return rows_matrix(scores / temperature, -1)
 
@@ -270,9 +295,10 @@ PROOFS = [
             "not divided": (rows_not_divided, "divided by their sum"),
             "in place": (rows_in_place, "changes its input"),
             "keepdims forgotten": (rows_axis_lost, "raises ValueError"),
-            "minimum subtracted": (rows_by_minimum, "nan"),
+            "minimum subtracted": (rows_by_minimum, "less their minimum"),
+            "mean subtracted": (rows_by_mean, "or their mean"),
             "epsilon in the denominator": (rows_with_epsilon, "expected"),
-            "scores clipped": (rows_clipped, "expected"),
+            "scores clipped": (rows_clipped, "were clipped"),
             "never ends": (rows_endless, "did not end"),
             "prints, and returns the scores": (rows_loud_and_wrong, "is"),
         },
@@ -286,12 +312,17 @@ PROOFS = [
         },
         wrong={
             "logarithm of softmax": (log_of_softmax, "-inf"),
-            "no maximum": (log_without_maximum, "inf"),
+            "no maximum": (log_without_maximum, "scores as they are"),
+            "one maximum for the array": (log_one_maximum, "far below"),
+            "maximum not taken off outside": (
+                log_shifted_within,
+                "outside of it",
+            ),
             "one sum for the array": (log_one_sum, "each row"),
             "logarithm forgotten": (log_forgotten, "the softmax itself"),
             "sum forgotten": (log_shift_only, "is missing"),
             "sign turned": (log_negative, "sign"),
-            "epsilon in the logarithm": (log_epsilon, "expected"),
+            "epsilon in the logarithm": (log_epsilon, "plus 1e-12"),
         },
     ),
     Proof(
@@ -309,6 +340,11 @@ PROOFS = [
             "diagonal alone": (temperature_diagonal, "diagonal"),
             "numerator alone": (temperature_numerator, "numerator"),
             "plain mean": (temperature_plain_mean, "weighted"),
+            "one mean for the array": (temperature_one_mean, "its own"),
+            "weights at temperature 1": (
+                temperature_untempered,
+                "at temperature 1",
+            ),
             "weights": (temperature_weights, "themselves"),
         },
     ),
@@ -346,7 +382,7 @@ PROOFS = [
             "lower still": ("D", "lower"),
             "no panel": ("E", "A to D"),
             "two panels": ("CD", "One letter"),
-            "the temperature": (0.5, "as a text"),
+            "the temperature": (0.5, "in quotes"),
         },
     ),
 ]

@@ -317,7 +317,7 @@ PROOFS = [
             "two win, one loses": ("D", "worst key"),
             "two panels": ("BD", "One letter"),
             "no panel": ("E", "A to D"),
-            "the width": (1, "as a text"),
+            "the width": (1, "in quotes"),
         },
     ),
     Proof(
