@@ -281,7 +281,12 @@ def teacher(notebook: NotebookNode, name: str) -> NotebookNode:
 def student(notebook: NotebookNode, name: str) -> NotebookNode:
     """Return the student's notebook: without outputs and solutions, with room for the answers."""
     notebook = marked(notebook, name, "student")
-    by_words = {e.label for e in read(notebook) if not e.answers}
+    room = {
+        e.label: "*Your working, which no check reads:*"
+        if e.answers
+        else "*Your answer:*"
+        for e in read(notebook)
+    }
     cells = []
     for cell, label in zip(notebook.cells, solved(notebook), strict=True):
         if cell.cell_type == "code":
@@ -294,12 +299,9 @@ def student(notebook: NotebookNode, name: str) -> NotebookNode:
         elif cell.cell_type == "markdown":
             cell.metadata["tags"] = [LEFT_OUT]
             cells.append(cell)
-            if label in by_words:
-                by_words.remove(label)
+            if text := room.pop(label, ""):
                 cells.append(
-                    new_markdown_cell(
-                        "*Your answer:*", id=f"answer-{label}"[:64]
-                    )
+                    new_markdown_cell(text, id=f"words-{label}"[:64])
                 )
     notebook.cells = cells
     return notebook
