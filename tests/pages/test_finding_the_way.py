@@ -302,3 +302,34 @@ def test_the_page_for_dead_links_leads_to_pages_that_are_there(
     assert [link for link in links if not (html / link).is_file()] == []
     form = page.select_one("form")
     assert form is not None and (html / str(form["action"])).is_file()
+
+
+# --------------------------------------------------------------- entries of the index in a search
+def entries_found(book: Path) -> dict[str, list[object]]:
+    """Build a book, and return the entries of the index in which its search looks."""
+    done = build(book)
+    assert done.returncode == 0, done.stdout
+    text = (book / "_build" / "html" / "searchindex.js").read_text("utf-8")
+    found: dict[str, list[object]] = json.loads(
+        text[text.index("{") : text.rindex("}") + 1]
+    )["indexentries"]
+    return found
+
+
+def test_a_build_keeps_the_entries_of_pages_that_did_not_change(
+    small_book: Path,
+) -> None:
+    chapters = small_book / "chapters"
+    (small_book / "_toc.yml").write_text(
+        "format: jb-book\nroot: chapters/page\n"
+        "chapters:\n- file: chapters/other\n"
+    )
+    for name in ("page", "other"):
+        (chapters / f"{name}.md").write_text(
+            f"# A page\n\n```{{index}} entry_of_{name}\n```\n\nWords.\n"
+        )
+    both = {"entry_of_page", "entry_of_other"}
+    assert entries_found(small_book).keys() == both
+
+    (chapters / "page.md").write_text("# A page\n\nOther words.\n")
+    assert entries_found(small_book).keys() == {"entry_of_other"}
