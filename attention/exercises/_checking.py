@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import io
+import numbers
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -127,7 +129,7 @@ def returns_nothing(exercise: str, result: Any) -> Verdict | None:
         return blank(
             exercise,
             "the function returns nothing: replace its ... by your answer,"
-            " and end it with return.",
+            " and end it with return; what it prints is not its result.",
         )
     return None
 
@@ -137,11 +139,17 @@ class _OutOfTimeError(BaseException):
     """Ends an answer that takes too long; no `except Exception` holds it up."""
 
 
-class _Silence(io.TextIOBase):
-    """Takes what an answer prints, however much, and keeps nothing."""
+class _Printed(io.TextIOBase):
+    """Takes what an answer prints, however much, and keeps its beginning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
 
     def write(self, text: str) -> int:
-        """Drop the text."""
+        """Keep what comes first, and drop the rest."""
+        if len(self.text) < 1000:
+            self.text += text[:1000]
         return len(text)
 
 
@@ -157,8 +165,9 @@ def call(
     answer: Callable[..., Any],
     arguments: Sequence[Any],
     seconds: float | None = None,
+    printed: _Printed | None = None,
 ) -> Any:
-    """Return what an answer returns for some arguments; what it prints is dropped.
+    """Return what an answer returns for some arguments; what it prints is not shown.
 
     It runs in a thread of its own, so that it can be left when the time is up.
 
@@ -168,6 +177,7 @@ def call(
         It raised, or took longer than `seconds` (by default `SECONDS`).
     """
     seconds = SECONDS if seconds is None else seconds
+    printed = _Printed() if printed is None else printed
     returned: list[Any] = []
     raised: list[BaseException] = []
 
@@ -180,8 +190,8 @@ def call(
 
     thread = threading.Thread(target=run, daemon=True)
     with (
-        redirect_stdout(_Silence()),
-        redirect_stderr(_Silence()),
+        redirect_stdout(printed),
+        redirect_stderr(printed),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -285,13 +295,28 @@ def as_array(result: Any) -> np.ndarray[Any, Any]:
             result = result.float()
     try:
         array = np.asarray(result)
+        if array.dtype == object and all(
+            isinstance(x, numbers.Real) for x in array.flat
+        ):
+            array = array.astype(np.float64)  # fractions, for example
     except (TypeError, ValueError, RuntimeError):
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
         raise AnswerError(
-            f"it returns {described(result)}, where numbers are expected"
+            f"it returns {described(result)}{_odd_part(result)}, where"
+            " numbers are expected"
         )
     return array if array.dtype.kind == "b" else array.astype(np.float64)
+
+
+def _odd_part(thing: object) -> str:
+    """Say what is in a list that is no number."""
+    if not isinstance(thing, list | tuple):
+        return ""
+    for part in thing:
+        if not isinstance(part, numbers.Real | list | tuple):
+            return f" with {described(part)} in it"
+    return ""
 
 
 def described(thing: object) -> str:
@@ -326,11 +351,15 @@ def differs(
 
 
 def complaint(
-    result: Any, expected: Any, tolerance: float, called: str = "the result"
+    result: Any,
+    expected: Any,
+    tolerance: float,
+    called: str = "the result",
+    parts: Sequence[str] = (),
 ) -> str:
     """Say how a result differs from what is expected; nothing if it does not.
 
-    A tuple or a dict is compared part by part.
+    A tuple is compared part by part, which `parts` gives the names of.
 
     Raises
     ------
@@ -342,19 +371,10 @@ def complaint(
             expected
         ):
             return (
-                f"{called} is {described(result)}, where"
-                f" {len(expected)} results are expected"
+                f"{called} is {described(result)}, where a tuple of"
+                f" {len(expected)} results is expected"
             )
-        pairs = [
-            (f"result {i} of {len(expected)}", r, e)
-            for i, (r, e) in enumerate(
-                zip(result, expected, strict=True), start=1
-            )
-        ]
-        for name, one, other in pairs:
-            if found := complaint(one, other, tolerance, name):
-                return found
-        return ""
+        return _parts_complaint(result, expected, tolerance, parts)
     got, expected = as_array(result), as_array(expected)
     if got.shape != expected.shape:
         return (
@@ -371,12 +391,39 @@ def complaint(
     if at is None:
         return ""
     where = f" at index {list(at)}" if at else ""
-    found, wanted = f"{got[at]:.6g}", f"{expected[at]:.6g}"
+    # Zero is added, so that no -0 is shown.
+    found, wanted = f"{got[at] + 0.0:.6g}", f"{expected[at] + 0.0:.6g}"
     if expected.dtype.kind == "b":
         found, wanted = str(bool(got[at])), str(bool(expected[at]))
     elif found == wanted:
         found, wanted = f"{got[at]:.12g}", f"{expected[at]:.12g}"
     return f"{called} is {found}{where}, where {wanted} is expected"
+
+
+def _parts_complaint(
+    results: Sequence[Any],
+    expected: tuple[Any, ...],
+    tolerance: float,
+    wanted: Sequence[str],
+) -> str:
+    """Say how one of several results differs; nothing if none does."""
+    names = wanted or [
+        f"result {i} of {len(expected)}" for i in range(1, 1 + len(expected))
+    ]
+
+    def first(order: Sequence[Any]) -> str:
+        found = (
+            complaint(one, other, tolerance, name)
+            for name, one, other in zip(names, order, expected, strict=True)
+        )
+        return next(filter(None, found), "")
+
+    says = first(results)
+    if says and any(not first(other) for other in permutations(results)):
+        return "the results stand in another order than " + (
+            ", ".join(wanted) or "asked for"
+        )
+    return says
 
 
 def check_function(
@@ -386,6 +433,7 @@ def check_function(
     cases: Sequence[Case],
     mistakes: Sequence[Mistake] = (),
     *,
+    results: Sequence[str] = (),
     torch_too: bool = True,
 ) -> Verdict:
     """Return the verdict on a function, from the first case that it gets wrong.
@@ -402,6 +450,8 @@ def check_function(
         The inputs, the simplest first.
     mistakes : sequence of Mistake
         What wrong answers return, the likeliest first.
+    results : sequence of str
+        What several results are called, in their order.
     torch_too : bool
         Also try tensors, where arrays make the answer fail on the first case.
     """
@@ -409,20 +459,27 @@ def check_function(
         return verdict
     tensors = False
     for position, case in enumerate(cases):
+        printed, result, hint = _Printed(), None, ""
         try:
             if position == 0 and torch_too:
                 tensors = _speaks_torch(answer, case)
-            result = _result(answer, case, tensors)
+            result = _result(answer, case, tensors, printed)
             if (verdict := returns_nothing(exercise, result)) is not None:
                 return verdict
+            right_one = expected(*case.arguments)
             says = complaint(
-                result, expected(*case.arguments), case.tolerance
+                result, right_one, _tolerance(case, result), parts=results
             )
+            if says and _single(result):
+                coarse = TOLERANCES["float32"]
+                if not complaint(result, right_one, coarse):
+                    hint = SINGLE
         except AnswerError as error:
             says = str(error)
-            result = None
         if says:
-            hint = _diagnosis(result, case, expected, mistakes)
+            hint = hint or _diagnosis(result, case, expected, mistakes)
+            if text := printed.text.strip():
+                hint += f" It prints: {_short(text)}"
             return wrong(
                 exercise,
                 f"With {case.what}, {says.rstrip('.')}.{hint}"
@@ -430,6 +487,27 @@ def check_function(
                 case.what,
             )
     return right(exercise)
+
+
+SINGLE = (
+    " This looks like single precision (float32), where the inputs are in"
+    " double."
+)
+
+
+def _single(result: Any) -> bool:
+    """Whether a result, or one of several, is in float32."""
+    if isinstance(result, list | tuple):
+        return any(map(_single, result))
+    return str(getattr(result, "dtype", "")).endswith("float32")
+
+
+def _tolerance(case: Case, result: Any) -> float:
+    """Return how far a result may be off; a tensor made of plain numbers is in float32."""
+    plain = not any(hasattr(x, "dtype") for x in case.arguments)
+    if plain and _single(result):
+        return TOLERANCES["float32"]
+    return case.tolerance
 
 
 def _speaks_torch(answer: Callable[..., Any], case: Case) -> bool:
@@ -461,10 +539,15 @@ def _speaks_torch(answer: Callable[..., Any], case: Case) -> bool:
     return True
 
 
-def _result(answer: Callable[..., Any], case: Case, tensors: bool) -> Any:
+def _result(
+    answer: Callable[..., Any],
+    case: Case,
+    tensors: bool,
+    printed: _Printed,
+) -> Any:
     """Return an answer's result for a case, and see that it leaves its inputs alone."""
     given = copied(case.arguments, tensors)
-    result = call(answer, given)
+    result = call(answer, given, printed=printed)
     if not unchanged(case.arguments, given):
         raise AnswerError(
             "it changes its input in place: a caller would not expect that;"
@@ -517,8 +600,10 @@ def check_numbers(
             raise AnswerError("it is a boolean, where a number is expected")
         got = as_array(answer)
     except AnswerError as error:
-        says = str(error).replace("it returns", "This is")
-        return wrong(exercise, f"{says.rstrip('.')}.", "the answer")
+        says = str(error).replace("it returns", "this is").rstrip(".")
+        return wrong(
+            exercise, f"{says[:1].upper()}{says[1:]}.", "the answer"
+        )
     if got.shape != right_one.shape:
         how_many = (
             f"{right_one.size} numbers of shape {right_one.shape} are"
@@ -556,9 +641,16 @@ def _how_far(
     if not expected.shape:
         return f"It is too {'large' if got > expected else 'small'}."
     off = np.argwhere(np.abs(got - expected) > limit)
+    if got.ndim == 1 and got.size <= len(ORDINALS):
+        *others, last = (ORDINALS[int(place)] for (place,) in off)
+        several = f"{', '.join(others)} and the " if others else ""
+        return f"Look again at the {several}{last} number."
     places = ", ".join(str(place.tolist()) for place in off[:3])
     more = " and elsewhere" if len(off) > 3 else ""
     return f"Look again at index {places}{more}."
+
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def check_choice(

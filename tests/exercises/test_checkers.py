@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 import time
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,93 @@ def test_booleans_are_told_in_words() -> None:
     assert verdict
     verdict = check_function("sign", lambda x: x > 1, np.signbit, [given])
     assert "is True at index [1], where False is expected" in verdict.says
+
+
+def test_a_fraction_is_a_number() -> None:
+    assert exercises.check_softmax_by_hand(
+        [Fraction(1, 8), 3 / 8, Fraction(1, 2)]
+    )
+    assert double(lambda x: Fraction(2)).state == "wrong"
+
+
+def test_what_is_no_number_in_a_list_is_named() -> None:
+    says = exercises.check_softmax_by_hand([1 / 8, "3/8", 1 / 2]).says
+    assert "This is a list with a str in it, where numbers" in says
+    assert "a list, where numbers" in double(lambda x: [[1], [2, 3]]).says
+
+
+def test_numbers_to_look_at_again_are_counted_in_words() -> None:
+    says = exercises.check_softmax_by_hand([0.2, 3 / 8, 0.6]).says
+    assert says.endswith("Look again at the first and the third number.")
+    says = exercises.check_softmax_by_hand([0.2, 0.2, 0.6]).says
+    assert says.endswith("at the first, second and the third number.")
+
+
+def parts(answer: Any) -> Verdict:
+    """Check a function that returns the double, the half and the whole of an array."""
+    given = Case("two numbers", (np.array([1.0, 2.0]),))
+    return check_function(
+        "parts",
+        answer,
+        lambda x: (2 * x, x / 2, x),
+        [given],
+        results=("the double", "the half", "the whole"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x: (2 * x, x, x), "the half is 2 at index [1], where 1 is"),
+        (
+            lambda x: (x, 2 * x, x / 2),
+            "another order than the double, the h",
+        ),
+        (lambda x: (2 * x, x / 2), "a tuple of 3 results is expected"),
+        (lambda x: (x, x, x), "the double is 2 at index [1], where 4 is"),
+    ],
+)
+def test_several_results_are_told_apart(answer: Any, words: str) -> None:
+    assert words in parts(answer).says
+
+
+def test_what_a_wrong_answer_prints_is_shown_shortened() -> None:
+    def answer(x: Any) -> Any:
+        print("half:", x / 2)
+        print("long " * 10000)
+        return x
+
+    says = double(answer).says
+    assert "It prints: half: [0.5 1. ] long long" in says
+    assert len(says) < 500
+
+
+def test_single_precision_is_recognised() -> None:
+    def answer(x: Any) -> Any:
+        return (2 * x / 3).astype(np.float32)
+
+    given = Case("two numbers", (np.array([1.0, 2.0]),))
+    verdict = check_function("thirds", answer, lambda x: 2 * x / 3, [given])
+    assert "single precision" in verdict.says
+    wrong = check_function("thirds", answer, lambda x: x / 3, [given])
+    assert "single precision" not in wrong.says
+
+
+def test_a_tensor_made_of_plain_numbers_may_be_in_single_precision() -> None:
+    given = Case("the number 3", (3.0,))
+    third = check_function(
+        "third", lambda x: torch.tensor(1 / x), lambda x: 1 / x, [given]
+    )
+    assert third
+    assert not check_function(
+        "third", lambda x: torch.tensor(1.01 / x), lambda x: 1 / x, [given]
+    )
+
+
+def test_no_zero_is_shown_with_a_sign() -> None:
+    given = Case("two numbers", (np.array([1.0, 2.0]),))
+    verdict = check_function("none", np.sign, lambda x: x * -0.0, [given])
+    assert "where 0 is expected" in verdict.says
 
 
 def test_numbers_that_differ_late_are_shown_with_more_digits() -> None:

@@ -777,7 +777,7 @@ PROOFS = [
             "one matrix": ([3600, 3600, 7200], "one of the four"),
             "one head": ([2880, 1440, 2880], "one head"),
             "one number": (14400, "3 numbers"),
-            "one off": ([14400, 14401, 28800], "index [1]"),
+            "one off": ([14400, 14401, 28800], "the second"),
         },
     ),
     Proof(

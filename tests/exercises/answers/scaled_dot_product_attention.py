@@ -490,7 +490,7 @@ PROOFS = [
             "first row of the mask for all": (attend_first_row, "(5, 7)"),
             "axes in pairs": (attend_pairwise, "both sequences share"),
             "output alone": (attend_output_alone, "2 results"),
-            "weights first": (attend_other_order, "shape"),
+            "weights first": (attend_other_order, "another order"),
             "in place": (attend_in_place, "changes its input"),
         },
     ),

@@ -481,7 +481,7 @@ PROOFS = [
             "orders of the texts added": ([48, 2, 12, 1], "goes with"),
             "identity forgotten": ([48, 2, 72, 0], "moves nothing"),
             "all orders": ([720] * 4, "without a mask"),
-            "two slips": ([24, 1, 72, 1], "[0], [1]"),
+            "two slips": ([24, 1, 72, 1], "the first and"),
             "one number": (48, "4 numbers"),
         },
     ),
