@@ -67,8 +67,12 @@ class Directive(NamedTuple):
 
 
 def sources() -> list[Path]:
-    """Return the notebooks of exercises."""
-    return sorted(CHAPTERS.glob(f"*{SUFFIX}.ipynb"))
+    """Return the notebooks of exercises, in the order of the contents."""
+    contents = (ROOT / "_toc.yml").read_text("utf-8")
+    return sorted(
+        CHAPTERS.glob(f"*{SUFFIX}.ipynb"),
+        key=lambda path: contents.index(f"{CHAPTERS.name}/{path.stem}"),
+    )
 
 
 def is_source(path: Path) -> bool:

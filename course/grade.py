@@ -85,6 +85,8 @@ class Source:
     """The exercises of a source notebook."""
 
     name: str
+    # Of the chapter.
+    number: int
     title: str
     version: str
     exercises: list[Exercise]
@@ -94,6 +96,8 @@ class Source:
 class Mark:
     """What a submission has for one exercise."""
 
+    # As on the pages: of the chapter, and in it.
+    number: str
     exercise: str
     title: str
     of: int
@@ -444,12 +448,13 @@ class Grader:
         result.exercises = source.name
         result.marks = [
             Mark(
+                f"{source.number}.{place}",
                 e.name,
                 e.title,
                 e.points,
                 "not reached" if e.check else "by hand",
             )
-            for e in source.exercises
+            for place, e in enumerate(source.exercises, start=1)
         ]
         result.of = sum(exercise.points for exercise in source.exercises)
         with Session(
@@ -520,8 +525,18 @@ class Grader:
 
 # ----------------------------------------------------------------------------------------- output
 def cell_text(mark: Mark) -> str:
-    """Return what a table says of a mark."""
-    return f"{mark.points}/{mark.of}" if mark.of else mark.state
+    """Return what a table says of a mark; a blank is no 0."""
+    if not mark.of:
+        return mark.state
+    points = "–" if mark.state == "blank" else mark.points
+    return f"{points}/{mark.of}"
+
+
+def total(result: Result) -> str:
+    """Return the points of a submission, and how much is left to a person."""
+    to_read = sum(mark.state == "by hand" for mark in result.marks)
+    rest = f", {to_read} to read" if to_read else ""
+    return f"{result.points}/{result.of}{rest}"
 
 
 def aligned(rows: list[list[str]]) -> Iterator[str]:
@@ -541,11 +556,10 @@ def beneath(result: Result) -> list[str]:
 def graded(name: str, results: list[Result]) -> list[str]:
     """Return the table of a set of exercises, by their numbers, with the remarks."""
     first = results[0].marks
-    heads = [str(number) for number in range(1, len(first) + 1)]
+    heads = [mark.number for mark in first]
     rows = [["", *heads, "points"]]
     rows += [
-        [r.submission, *map(cell_text, r.marks), f"{r.points}/{r.of}"]
-        for r in results
+        [r.submission, *map(cell_text, r.marks), total(r)] for r in results
     ]
     head, *body = aligned(rows)
     lines = [name]
@@ -559,12 +573,20 @@ def graded(name: str, results: list[Result]) -> list[str]:
     return lines
 
 
+def chapter(item: tuple[str, list[Result]]) -> int:
+    """Return the number of the chapter that a set of exercises belongs to."""
+    return int(item[1][0].marks[0].number.partition(".")[0])
+
+
 def table(results: list[Result]) -> str:
     """Return the results as text: a table for each set of exercises, then what is not graded."""
     lines: list[str] = []
-    for name in sorted({r.exercises for r in results} - {""}):
-        lines += graded(name, [r for r in results if r.exercises == name])
-        lines.append("")
+    sets: dict[str, list[Result]] = {}
+    for result in results:
+        if result.exercises:
+            sets.setdefault(result.exercises, []).append(result)
+    for name, found in sorted(sets.items(), key=chapter):
+        lines += [*graded(name, found), ""]
     refused = [result for result in results if not result.exercises]
     lines += ["Not graded"] * bool(refused)
     for result in refused:
@@ -579,7 +601,10 @@ def harmless(text: str) -> str:
 
 def write(results: list[Result], folder: Path) -> list[Path]:
     """Write the results as CSV, a row for each submission, and as JSON, with all that was said."""
-    names = dict.fromkeys(m.exercise for r in results for m in r.marks)
+    places = {m.exercise: m.number for r in results for m in r.marks}
+    names = sorted(
+        places, key=lambda name: [*map(int, places[name].split("."))]
+    )
     head = ["submission", "exercises", "points", "of", *names, "remarks"]
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in WRITTEN]
@@ -588,7 +613,9 @@ def write(results: list[Result], folder: Path) -> list[Path]:
         rows.writerow(head)
         for r in results:
             marks = {
-                m.exercise: str(m.points) if m.of else m.state
+                m.exercise: str(m.points)
+                if m.state in {"right", "wrong"}
+                else m.state
                 for m in r.marks
             }
             rows.writerow(
@@ -612,7 +639,7 @@ def write(results: list[Result], folder: Path) -> list[Path]:
 def known_sources() -> list[Source]:
     """Return all exercises of the book."""
     found = []
-    for path in sources():
+    for number, path in enumerate(sources(), start=1):
         notebook = load(path)
         try:
             exercises = read(notebook)
@@ -620,7 +647,7 @@ def known_sources() -> list[Source]:
         except SourceError as error:
             raise GradingError(f"{path.name}: {error}") from None
         found.append(
-            Source(path.stem, title_of(notebook), digest, exercises)
+            Source(path.stem, number, title_of(notebook), digest, exercises)
         )
     return found
 
@@ -636,7 +663,8 @@ def submissions(where: Path, written: Path) -> list[tuple[Path, str]]:
     for path in sorted(where.rglob("*")):
         inside = path.relative_to(where)
         hidden = any(p.startswith((".", "__")) for p in inside.parts)
-        if path.is_file() and not hidden and path not in outputs:
+        handed_out = path.suffix == ".whl"
+        if not (hidden or handed_out or path in outputs) and path.is_file():
             name = (
                 inside.with_suffix("") if path.suffix == ".ipynb" else inside
             )
@@ -654,9 +682,7 @@ def grade_all(
         try:
             for number, result in enumerate(coming, start=1):
                 told = (
-                    f"{result.points}/{result.of}"
-                    if result.exercises
-                    else result.remarks[0]
+                    total(result) if result.exercises else result.remarks[0]
                 )
                 print(
                     f"[{number}/{len(files)}] {result.submission} … {told}",
@@ -719,8 +745,8 @@ def main() -> int:
         print(f"Written: {path}")
     walls = next((r.walls for r in results if r.walls), [])
     print(
-        f"Closed by the system here: {', '.join(walls) or 'nothing'}."
-        " course/README.md says what that holds off."
+        "What the system keeps a submission from here:"
+        f" {', '.join(walls) or 'nothing'}. See course/README.md."
     )
     return 0
 

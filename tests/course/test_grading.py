@@ -578,7 +578,16 @@ def test_csv_has_a_row_for_each_file_and_json_what_was_said(
     row = next(r for r in rows if r["submission"] == "ends its kernel")
     assert row["small-double"] == "1"
     assert row["small-prove"] == "by hand"
+    assert row["small-larger"] == "not reached"
+    assert [*row][4:-1] == [
+        "small-double",
+        "small-steps",
+        "small-prove",
+        "small-larger",
+    ]
     assert row["points"] == "1"
+    row = next(r for r in rows if r["submission"] == "group/late/ada")
+    assert (row["small-double"], row["points"]) == ("blank", "2")
     said = json.loads(details.read_text("utf-8"))
     ada = next(r for r in said if r["submission"] == "group/late/ada")
     assert ada["marks"][0]["says"] == "small-double: still blank"
@@ -591,8 +600,20 @@ def test_the_table_shows_points_for_each_exercise_and_remarks_beneath(
     lines = grade.table(
         [results["ends its kernel"], results["empty"]]
     ).splitlines()
-    assert "ends its kernel  1/1  0/2  by hand  0/3     1/6" in lines
+    assert "  12.3  To prove (small-prove)" in lines
+    row = "ends its kernel   1/1   0/2  by hand   0/3  1/6, 1 to read"
+    assert row in lines
     assert lines[-1] == "    an empty file"
+
+
+@posix
+def test_the_table_tells_a_blank_from_a_wrong_answer(
+    results: dict[str, Result],
+) -> None:
+    lines = grade.table([results["group/late/ada"]]).splitlines()
+    assert (
+        "group/late/ada   –/1   2/2  by hand   –/3  2/6, 1 to read" in lines
+    )
 
 
 def test_a_formula_in_a_name_stays_text_in_a_spreadsheet(
@@ -628,10 +649,11 @@ def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert f"there is no {tmp_path / 'nowhere'}" in done.stderr
 
 
-def test_what_an_earlier_run_has_written_is_no_submission(
+def test_what_was_handed_out_or_written_by_an_earlier_run_is_no_submission(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "ada.ipynb").write_text("")
+    (tmp_path / "attention-0.1-py3-none-any.whl").write_text("")
     grade.write([], tmp_path)
     assert [name for _, name in grade.submissions(tmp_path, tmp_path)] == [
         "ada"

@@ -21,7 +21,7 @@ each_page = pytest.mark.parametrize("page", EXERCISES)
 RUN = 6
 # Cells that an edition has beside those of its source.
 OWN = re.compile(
-    r"setup|references|about-this-notebook|caption-.*|answer-ex-.*"
+    r"setup|references|about-this-notebook|caption-.*|words-ex-.*"
 )
 
 
@@ -72,10 +72,21 @@ def is_heading(line: str) -> bool:
 
 # -------------------------------------------------------------------------------------- students
 def test_there_are_exercises_and_each_is_listed_below_its_chapter() -> None:
-    assert {path.stem for path in sources()} == {
+    assert [path.stem for path in sources()] == [
         Path(page).name for page in EXERCISES
-    }
+    ]
     assert EXERCISES
+
+
+@each_page
+def test_a_grade_s_numbers_are_those_of_the_notebook(
+    made: dict[str, Path], page: str
+) -> None:
+    (known,) = (s for s in known_sources() if s.name == Path(page).name)
+    text = "\n".join(c.source for c in edition(made, "student", page).cells)
+    for place, exercise in enumerate(known.exercises, start=1):
+        heading = f"Exercise {known.number}.{place} ({exercise.title})"
+        assert heading in text
 
 
 @each_page
