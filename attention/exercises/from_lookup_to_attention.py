@@ -84,14 +84,17 @@ def check_lookup_figure(answer: object) -> Verdict:
             ],
             "right for the query. For the bandwidth, the 2 in 2σ² has been"
             " left out.": [3.0, 2.0 * math.sqrt(2.0)],
-            "right for the query. For the bandwidth, the nearer keys have been"
-            " taken to lie at the query itself: they are at a distance, too.": [
+            "right for the query. The bandwidth is a little too large: were"
+            " the nearer keys taken to lie at the query itself, or was a"
+            " number rounded too early?": [
                 3.0,
                 math.sqrt(4.5),
             ],
             "right for the query. For the bandwidth, the distances have been"
-            " subtracted and then squared, or not squared at all: their"
-            " squares are subtracted.": [3.0, math.sqrt(2.0)],
+            " subtracted and then squared: their squares are subtracted.": [
+                3.0,
+                math.sqrt(2.0),
+            ],
             "right for the query. For the bandwidth, the distances have not"
             " been squared.": [3.0, 1.0],
             "right for the query. For the bandwidth, a decimal logarithm has"
@@ -99,8 +102,18 @@ def check_lookup_figure(answer: object) -> Verdict:
                 3.0,
                 math.sqrt(4.0 / math.log10(math.e)),
             ],
+            **{
+                f"right for the query. For the bandwidth, {weight} has been"
+                " taken for a kernel value: a weight is a kernel value divided"
+                " by the sum of all three, and only quotients of weights are"
+                " quotients of kernel values.": [
+                    3.0,
+                    distance / math.sqrt(-2 * math.log(weight)),
+                ]
+                for weight, distance in ((0.422, 1), (0.155, 3))
+            },
         },
-        tolerance=0.02,
+        tolerance=(0.05 + 1e-9) / 3.0,  # relative to the larger number
     )
 
 
@@ -149,6 +162,12 @@ def _padded(scores: Array, extra: float) -> Array:
     return np.asarray(powers / (powers.sum(axis=-1, keepdims=True) + extra))
 
 
+NAIVE = (
+    "exponentials of the exponents as they are: where every key is far away,"
+    " all of them become 0, and 0/0 is not a number. What may be added to a"
+    " row of exponents without a change of the weights?"
+)
+
 REGRESSION_MISTAKES = [
     Mistake(
         _smoother(_gaussian, lambda z: _unsafe(z, z.max())),
@@ -156,9 +175,13 @@ REGRESSION_MISTAKES = [
     ),
     Mistake(
         _smoother(_gaussian, _unsafe),
-        "exponentials of the exponents as they are: where every key is far"
-        " away, all of them become 0, and 0/0 is not a number. What may be"
-        " added to a row of exponents without a change of the weights?",
+        NAIVE,
+    ),
+    Mistake(
+        _smoother(_gaussian, lambda z: np.nan_to_num(_unsafe(z))),
+        "0 where every kernel value underflowed: replacing a NaN, or keeping"
+        " the sum of the weights from being 0, does not bring the weights"
+        " back.",
     ),
     Mistake(
         _smoother(lambda q, k, s: q @ k.T / s**2),
@@ -362,10 +385,14 @@ def _order_broken(keys: Array) -> str:
     return ""
 
 
-def _weighted(query: Array, keys: Array, sigma: float) -> Array:
-    return np.asarray(
-        softmax(-((query - keys) ** 2).sum(axis=-1) / (2 * sigma**2))
-    )
+def _weighted(
+    query: Array,
+    keys: Array,
+    sigma: float,
+    normalise: Callable[[Array], Array] = softmax,
+) -> Array:
+    exponents = -((query - keys) ** 2).sum(axis=-1) / (2 * sigma**2)
+    return np.asarray(normalise(exponents))
 
 
 def _slope(query: Array, keys: Array, values: Array, sigma: float) -> Array:
@@ -375,26 +402,32 @@ def _slope(query: Array, keys: Array, values: Array, sigma: float) -> Array:
     )
 
 
-def _slope_held(
-    query: Array, keys: Array, values: Array, sigma: float
-) -> Array:
-    p = _weighted(query, keys, sigma)
-    return np.asarray(values.T * p @ (keys - query) / sigma**2)
+def _summed(
+    factors: Callable[
+        [Array, Array, Array, Array], tuple[Array | float, Array, Array]
+    ],
+    normalise: Callable[[Array], Array] = softmax,
+) -> Callable[[Array, Array, Array, float], Array]:
+    """Return a wrong slope: a sum over the keys of other factors, or with other weights.
+
+    `factors` are those of a term, of weights, query, keys and values: a weight, what is made of
+    a value, and what is made of a key.
+    """
+
+    def slope(
+        query: Array, keys: Array, values: Array, sigma: float
+    ) -> Array:
+        p = _weighted(query, keys, sigma, normalise)
+        weight, left, right_one = factors(p, query, keys, values)
+        return np.asarray((left.T * weight) @ right_one / sigma**2)
+
+    return slope
 
 
-def _slope_held_bare(
-    query: Array, keys: Array, values: Array, sigma: float
-) -> Array:
-    p = _weighted(query, keys, sigma)
-    return np.asarray(values.T * p @ keys / sigma**2)
-
-
-def _slope_plain_mean(
-    query: Array, keys: Array, values: Array, sigma: float
-) -> Array:
-    p = _weighted(query, keys, sigma)
-    centred = values - values.mean(axis=0)
-    return np.asarray(centred.T * p @ (keys - query) / sigma**2)
+def _of_means(
+    p: Array, q: Array, k: Array, v: Array
+) -> tuple[Array, Array, Array]:
+    return p, v - p @ v, k - p @ k
 
 
 def _slope_of_dots(
@@ -432,19 +465,52 @@ SLOPE_MISTAKES = [
         "a derivative with σ where the exponent has σ².",
     ),
     Mistake(
-        _slope_held,
+        _summed(lambda p, q, k, v: (p, v, k - q)),
         "the derivative of the numerator alone: the sum of the kernel's"
         " values depends on the query, too.",
     ),
     Mistake(
-        _slope_held_bare,
+        _summed(lambda p, q, k, v: (p, v, q - k)),
+        "the derivative of the numerator alone, and with the wrong sign: the"
+        " sum of the kernel's values depends on the query, too.",
+    ),
+    Mistake(
+        _summed(lambda p, q, k, v: (p, v, k)),
         "the derivative of the numerator alone, without the query: what makes"
         " the query cancel is the derivative of the denominator.",
     ),
+    *(
+        Mistake(
+            _summed(factors),
+            "values, or keys, less their plain mean: the mean that arises is"
+            " weighted by the weights.",
+        )
+        for factors in (
+            lambda p, q, k, v: (p, v - v.mean(axis=0), k - q),
+            lambda p, q, k, v: (p, v - v.mean(axis=0), k - k.mean(axis=0)),
+        )
+    ),
+    *(
+        Mistake(
+            _summed(factors),
+            "a sum in which every key counts alike: each term has its key's"
+            " weight.",
+        )
+        for factors in (
+            lambda p, q, k, v: (1.0, v - p @ v, k - p @ k),
+            lambda p, q, k, v: (1 / len(k), v - p @ v, k - p @ k),
+            lambda p, q, k, v: (1.0, v - v.mean(0), k - k.mean(0)),
+            lambda p, q, k, v: (1 / len(k), v - v.mean(0), k - k.mean(0)),
+        )
+    ),
     Mistake(
-        _slope_plain_mean,
-        "values less their plain mean: the mean that arises is weighted by"
-        " the weights.",
+        _summed(_of_means, _unsafe),
+        NAIVE,
+    ),
+    Mistake(
+        _summed(_of_means, lambda z: np.nan_to_num(_unsafe(z))),
+        "0 where every kernel value is too small for a float: the keys share"
+        " the weight there too, as their distances differ so little.",
     ),
     Mistake(
         _slope_of_dots,
@@ -468,14 +534,15 @@ def check_lookup_slope(answer: object) -> Verdict:
         *,
         seed: int = 0,
         shift: float = 0.0,
-        away: float = 0.0,
         dtype: type = np.float64,
     ) -> Case:
         queries, keys, values, _ = _lookup(
-            (1, *shape), sigma, away=away, dtype=dtype, seed=seed
+            (1, *shape), sigma, dtype=dtype, seed=seed
         )
         return Case(what, (queries[0] + shift, keys + shift, values, sigma))
 
+    far = np.array([[60.0, 1.0], [60.0, -0.8], [60.01, 0.3]])
+    far_values = np.random.default_rng(4).normal(size=(3, 4))
     cases = [
         case(
             "5 keys of width 3, values of width 2 and σ = 1", (5, 3, 2), 1.0
@@ -500,12 +567,10 @@ def check_lookup_slope(answer: object) -> Verdict:
             seed=3,
             shift=100.0,
         ),
-        case(
-            "a query 60 from every key and σ = 1.3",
-            (6, 2, 3),
-            1.3,
-            seed=4,
-            away=60.0,
+        Case(
+            "a query about 60 from every key, from all nearly equally far,"
+            " and σ = 1.3",
+            (np.zeros(2), far, far_values, 1.3),
         ),
         case(
             "float32, 5 keys of width 4, values of width 2 and σ = 0.8",

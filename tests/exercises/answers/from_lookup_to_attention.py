@@ -81,6 +81,10 @@ def regression_naive(queries, keys, values, sigma):
     return weights @ values / weights.sum(axis=1, keepdims=True)
 
 
+def regression_nan_replaced(queries, keys, values, sigma):
+    return np.nan_to_num(regression_naive(queries, keys, values, sigma))
+
+
 def regression_one_maximum(queries, keys, values, sigma):
     exponents = -squares(queries, keys) / (2 * sigma**2)
     weights = np.exp(exponents - exponents.max())
@@ -275,6 +279,40 @@ def slope_naive(query, keys, values, sigma):
     return np.einsum("s,sv,sk->vk", p, values - p @ values, keys) / sigma**2
 
 
+def slope_guarded(fallback):
+    """Return the slope by exponentials as they are, with other weights where all are 0."""
+
+    def slope(query, keys, values, sigma):
+        z = -((query - keys) ** 2).sum(-1) / (2 * sigma**2)
+        p = np.exp(z)
+        p = p / p.sum() if p.sum() else fallback(z)
+        return np.einsum("s,sv,sk->vk", p, values - p @ values, keys) / (
+            sigma**2
+        )
+
+    return slope
+
+
+def slope_numerator_turned(query, keys, values, sigma):
+    return -slope_numerator(query, keys, values, sigma)
+
+
+def slope_plain_means(query, keys, values, sigma):
+    p = weights_at(query, keys, sigma)
+    v, k = values - values.mean(0), keys - keys.mean(0)
+    return np.einsum("s,sv,sk->vk", p, v, k) / sigma**2
+
+
+def slope_no_weights(query, keys, values, sigma):
+    p = weights_at(query, keys, sigma)
+    return (values - p @ values).T @ (keys - p @ keys) / sigma**2
+
+
+def slope_plain_covariance(query, keys, values, sigma):
+    v, k = values - values.mean(0), keys - keys.mean(0)
+    return v.T @ k / len(keys) / sigma**2
+
+
 def slope_expanded(query, keys, values, sigma):
     p = np.exp((keys @ query - (keys**2).sum(axis=1) / 2) / sigma**2)
     p = p / p.sum()
@@ -333,12 +371,18 @@ PROOFS = [
             "read and computed": [3.0, 2.0],
             "from the labels": (3, math.sqrt(4 / math.log(0.422 / 0.155))),
             "an array": np.array([2.98, 2.03]),
+            "at one end of what is allowed": [3, 1.95],
+            "at the other end": [3, 2.05],
         },
         wrong={
             "exchanged": ([2, 3], "order"),
             "squared bandwidth": ([3, 4], "root"),
             "no 2": ([3, 2.83], "the 2 in 2σ²"),
             "near keys at the query": ([3, 2.12], "at the query itself"),
+            "rounded too early": ([3, 2.1], "rounded too early"),
+            "farther off than allowed": ([3, 1.94], "index [1]"),
+            "0.422 for a kernel value": ([3, 0.761], "0.422 has been taken"),
+            "0.155 for a kernel value": ([3, 1.554], "0.155 has been taken"),
             "difference squared": ([3, 1.41], "subtracted and then"),
             "distance": ([3, 1], "have not been squared"),
             "decimal logarithm": ([3, 3.035], "decimal logarithm"),
@@ -360,9 +404,11 @@ PROOFS = [
         wrong={
             "exponentials as they are": (regression_naive, "0/0"),
             "one maximum for all": (regression_one_maximum, "one maximum"),
+            "NaN replaced": (regression_nan_replaced, "underflowed"),
             "1e-12 added": (regression_padded(1e-12), "small number"),
             "1e-9 added": (regression_padded(1e-9), "small number"),
             "1e-6 added": (regression_padded(1e-6), "small number"),
+            "1e-200 added": (regression_padded(1e-200), "from being 0"),
             "dot product alone": (regression_dots, "dot product alone"),
             "2 forgotten": (regression_no_two, "without the 2"),
             "σ for σ²": (regression_sigma, "σ² belongs"),
@@ -449,7 +495,22 @@ PROOFS = [
             "plain mean": (slope_plain_mean, "weighted"),
             "dot product": (slope_of_dots, "Gaussian kernel"),
             "the answer": (slope_answer, "not its derivative"),
-            "exponentials as they are": (slope_naive, "nan"),
+            "exponentials as they are": (slope_naive, "0/0 is not"),
+            "no slope where all are 0": (
+                slope_guarded(np.zeros_like),
+                "share the weight there",
+            ),
+            "the nearest key where all are 0": (
+                slope_guarded(lambda z: np.eye(len(z))[z.argmax()]),
+                "share the weight there",
+            ),
+            "numerator alone, sign turned": (
+                slope_numerator_turned,
+                "and with the wrong sign",
+            ),
+            "two plain means": (slope_plain_means, "plain mean"),
+            "weights left out": (slope_no_weights, "counts alike"),
+            "plain covariance": (slope_plain_covariance, "counts alike"),
             "expanded exponents": (slope_expanded, "near 100"),
             "two dtypes": (slope_of_doubles, "float32"),
             "a coarse difference": (slope_one_difference, "is expected"),
