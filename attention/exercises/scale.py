@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attention.exercises._checking import (
+    TOLERANCES,
     AnswerError,
     Case,
     Mistake,
@@ -18,7 +19,9 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    complaint,
     described,
+    no_function,
     right,
     unanswered,
     wrong,
@@ -52,6 +55,15 @@ def check_scale_by_hand(answer: object) -> Verdict:
             " asked for.": [16, 1 / 3],
             "right for the raw score. The second was divided by the width of"
             " the model, and not by its root.": [4, 1 / 36],
+            "right for the raw score. The second is its variance divided by"
+            " √d_model: a division acts on the standard deviation.": [
+                4,
+                16 / 12,
+            ],
+            "the variance of the raw score, and that divided by √d_model: the"
+            " standard deviation is the root of a variance.": [16, 16 / 12],
+            "right for the score that was divided. The first is what a single"
+            " head of the model's whole width would give.": [12, 1 / 3],
             "right but for the order: the raw score first.": [1 / 3, 4],
         },
     )
@@ -59,8 +71,17 @@ def check_scale_by_hand(answer: object) -> Verdict:
 
 def check_scale_bug(answer: object) -> Verdict:
     """Check a standard deviation and the value of ``scale`` that mends the function."""
+    name = "scale-bug"
+    if isinstance(answer, list | tuple) and any(
+        isinstance(part, bool) for part in answer
+    ):
+        return wrong(
+            name,
+            "There is a boolean in it, where a number is expected.",
+            "the answer",
+        )
     return check_numbers(
-        "scale-bug",
+        name,
         answer,
         [1 / 8, 1],
         {
@@ -74,14 +95,18 @@ def check_scale_bug(answer: object) -> Verdict:
             " divided twice.": [1 / 8, 1 / 8],
             "right for the standard deviation. With this scale nothing is left"
             " of the first division: the scores would be raw.": [1 / 8, 8],
-            "right for the scale. The variance is what it is 1/64 of: the"
-            " standard deviation is its root.": [1 / 64, 1],
+            "right for the scale. 1/64 is the variance; the standard"
+            " deviation is its root.": [1 / 64, 1],
             "right for the scale. The standard deviation is what the mended"
             " function has.": [1, 1],
             "right for the scale. The standard deviation is that of raw"
             " scores.": [8, 1],
             "right for the standard deviation. With the scale 0 all scores"
             " are equal.": [1 / 8, 0],
+            "what holds if nobody has divided yet: the function does, and"
+            " PyTorch's function as well.": [8, 1 / 8],
+            "what holds if the scores are scaled once, and a scale that undoes"
+            " it: count who divides.": [1, 8],
         },
     )
 
@@ -94,12 +119,12 @@ def check_scale_figure(answer: object) -> Verdict:
         "D",
         {
             "A": "its largest weight is e⁴ times its smallest: which divisor"
-            " makes 4 of the raw scores' 12?",
+            " makes 4 of the raw scores' largest difference, 12?",
             "B": "its largest weight is about 2.1 times its smallest, which is"
             " e to the power of 3/4.",
             "C": "one key has nearly all the weight: these scores are large.",
             "E": "its largest weight is e³ times its smallest: which divisor"
-            " makes 3 of the raw scores' 12?",
+            " makes 3 of the raw scores' largest difference, 12?",
         },
     )
 
@@ -148,16 +173,32 @@ def _scores(
     return np.asarray(query @ key.swapaxes(-1, -2) / np.sqrt(d_k))
 
 
-def _scrambled(
-    x_query: Array, x_key: Array, W_Q: Array, W_K: Array, num_heads: int
-) -> Array:
-    def cut(x: Array) -> Array:
-        B, L, width = x.shape
-        return x.reshape(B, num_heads, L, width // num_heads)
+def _cut_by(cut: Callable[[Array, int], Array]) -> Callable[..., Array]:
+    """Return a wrong answer that cuts (B, L, H d_k) into heads in a way of its own."""
 
-    query, key = cut(x_query @ W_Q), cut(x_key @ W_K)
-    scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
-    return np.asarray(softmax(scores))
+    def answer(
+        x_query: Array,
+        x_key: Array,
+        W_Q: Array,
+        W_K: Array,
+        num_heads: int,
+    ) -> Array:
+        query, key = (
+            cut(x_query @ W_Q, num_heads),
+            cut(x_key @ W_K, num_heads),
+        )
+        scores = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
+        return np.asarray(softmax(scores))
+
+    return answer
+
+
+def _scrambled(x: Array, num_heads: int) -> Array:
+    return x.reshape(len(x), num_heads, x.shape[1], -1)
+
+
+def _interleaved(x: Array, num_heads: int) -> Array:
+    return x.reshape(*x.shape[:2], -1, num_heads).transpose(0, 3, 1, 2)
 
 
 def _unsafe(*arguments: Any) -> Array:
@@ -253,9 +294,14 @@ HEADS_MISTAKES = [
         " keys.",
     ),
     Mistake(
-        _scrambled,
+        _cut_by(_scrambled),
         "heads cut by a reshape alone: it mixes positions with components."
         " Split the last axis, then move the heads forward.",
+    ),
+    Mistake(
+        _cut_by(_interleaved),
+        "heads whose columns take turns, 0, H, 2H and so on: the columns of a"
+        " head lie side by side.",
     ),
     Mistake(
         lambda x, y, W_Q, W_K, h: _weights(x, y, W_K, W_Q, h),
@@ -292,6 +338,25 @@ def _layer(
     return (*(array.astype(dtype) for array in arrays), H)
 
 
+def _in_double(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an answer that says so where it is right but for its single precision."""
+
+    def answered(*arguments: Any) -> Any:
+        result = answer(*arguments)
+        inputs = [np.asarray(argument) for argument in arguments[:4]]
+        single = str(getattr(result, "dtype", "")).endswith("float32")
+        if single and all(array.dtype == np.float64 for array in inputs):
+            expected = _weights(*inputs, *arguments[4:])
+            if not complaint(result, expected, TOLERANCES["float32"]):
+                raise AnswerError(
+                    "it computes in single precision, though the inputs are"
+                    " double"
+                )
+        return result
+
+    return answered
+
+
 def check_scale_heads(answer: object) -> Verdict:
     """Check ``head_weights(x_query, x_key, W_Q, W_K, num_heads)``: (B, H, L, S).
 
@@ -323,18 +388,23 @@ def check_scale_heads(answer: object) -> Verdict:
             _layer((2, 4, 5, 9, 3, 7), dtype=np.float32, seed=4),
         ),
     ]
+    name = "scale-heads"
+    if (verdict := no_function(name, answer)) is not None:
+        return verdict
+    assert callable(answer)
     return check_function(
-        "scale-heads", answer, _weights, cases, HEADS_MISTAKES
+        name, _in_double(answer), _weights, cases, HEADS_MISTAKES
     )
 
 
 # ---------------------------------------------------------------------- data that sees no scale
 WRONG_SCALES = {
-    "no scale at all": 1.0,
+    "1, that is, without a scale": 1.0,
     "1/√H, for 3 heads": 3**-0.5,
     "1/√d_model, for d_model = 12": 12**-0.5,
     "1/d_k, which is 1/√d_k twice": 1 / 4,
 }
+ROUNDING = 1e-6  # 0.9 - 0.8 is less than 0.1, the more so in float32
 
 
 def check_scale_blind(answer: object) -> Verdict:
@@ -367,18 +437,23 @@ def _unfit(query: Array, key: Array) -> str:
     ):
         if array.shape != shape:
             return f"The shape of {title} is {array.shape}, not {shape}."
-        if not np.isfinite(array).all() or np.abs(array).max() > 1:
+        if (
+            not np.isfinite(array).all()
+            or np.abs(array).max() > 1 + ROUNDING
+        ):
             return f"Every entry of {title} is to lie between -1 and 1."
         distances = np.linalg.norm(array[:, None] - array[None], axis=-1)
         np.fill_diagonal(distances, np.inf)
-        if distances.min() < 0.1:
-            i, j = sorted(np.argwhere(distances < 0.1)[0].tolist())
+        alike = distances < 0.1 - ROUNDING
+        if alike.any():
+            i, j = sorted(np.argwhere(alike)[0].tolist())
             return (
                 f"Rows {i} and {j} of {title} are less than 0.1 apart: data in"
                 " which vectors are alike is the chapter's blind spot; find"
                 " another."
             )
-    short = np.flatnonzero(np.linalg.norm(query, axis=1) < 0.5)
+    lengths = np.linalg.norm(query, axis=1)
+    short = np.flatnonzero(lengths < 0.5 - ROUNDING)
     if short.size:
         return f"Query {short[0]} is shorter than 0.5."
     return ""
@@ -393,8 +468,8 @@ def _noticed(query: Array, key: Array) -> str:
         if off.max() > 1e-6:
             i = int(off.max(axis=1).argmax())
             return (
-                f"A comparison on this data notices {scale}: a weight of"
-                f" query {i} is off by {off.max():.2g}."
+                f"With the factor {scale}, a weight of query {i} changes by"
+                f" {off.max():.2g}: this data still shows the wrong scale."
             )
     return ""
 
@@ -404,16 +479,28 @@ def _mean_square(d_k: int, rho: float) -> float:
     return d_k * (1 + rho**2) + (rho * d_k) ** 2
 
 
+class _RoughCase(Case):
+    """A case of Python's numbers whose result may be a PyTorch scalar, float32 by default."""
+
+    @property
+    def tolerance(self) -> float:
+        """How far a right answer may be off."""
+        return 1e-6
+
+
 def check_scale_between(answer: object) -> Verdict:
     """Check ``unit_scale(d_k, rho)``: the scale that brings E[z²] to 1."""
     cases = [
-        Case("d_k = 16 and ϱ = 0.5", (16, 0.5)),
-        Case("d_k = 64 and ϱ = 0.1", (64, 0.1)),
-        Case("d_k = 64 and ϱ = 0", (64, 0.0)),
-        Case("d_k = 9 and ϱ = -0.3", (9, -0.3)),
-        Case("d_k = 256 and ϱ = 1", (256, 1.0)),
-        Case("d_k = 1 and ϱ = -1", (1, -1.0)),
-        Case("d_k = 1024 and ϱ = 0.03", (1024, 0.03)),
+        _RoughCase(f"d_k = {d_k} and ϱ = {rho}", (d_k, float(rho)))
+        for d_k, rho in (
+            (16, 0.5),
+            (64, 0.1),
+            (64, 0),
+            (9, -0.3),
+            (256, 1),
+            (1, -1),
+            (1024, 0.03),
+        )
     ]
     return check_function(
         "scale-between",
@@ -464,6 +551,39 @@ def check_scale_between(answer: object) -> Verdict:
                 lambda d_k, rho: (d_k * (1 + 2 * rho**2)) ** -0.5,
                 "the squares alone: the products of different components have"
                 " an expectation, too.",
+            ),
+            *(
+                Mistake(
+                    function,
+                    "a mean that was not squared, or not the whole of it: it"
+                    " has two factors.",
+                )
+                for function in (
+                    lambda d_k, rho: (
+                        (d_k * (1 + rho**2) + rho * d_k) ** -0.5
+                    ),
+                    lambda d_k, rho: (
+                        (d_k * (1 + rho**2) + rho * d_k**2) ** -0.5
+                    ),
+                )
+            ),
+            Mistake(
+                lambda d_k, rho: (
+                    1 / (math.sqrt(d_k * (1 + rho**2)) + rho * d_k)
+                ),
+                "the standard deviation and the mean added: it is their"
+                " squares that add up.",
+            ),
+            *(
+                Mistake(
+                    function,
+                    "standard deviations of the products added: it is their"
+                    " variances that add up.",
+                )
+                for function in (
+                    lambda d_k, rho: 1 / (d_k * math.sqrt(1 + rho**2)),
+                    lambda d_k, rho: 1 / (d_k * math.sqrt(1 + 2 * rho**2)),
+                )
             ),
             Mistake(
                 lambda d_k, rho: 1 / _mean_square(d_k, rho),

@@ -144,6 +144,19 @@ def heads_reshaped(x_query, x_key, W_Q, W_K, num_heads):
     return rows(q @ k.swapaxes(-1, -2) / math.sqrt(d_k))
 
 
+def heads_interleaved(x_query, x_key, W_Q, W_K, num_heads):
+    q, k = (
+        x.reshape(*x.shape[:2], -1, num_heads).transpose(0, 3, 1, 2)
+        for x in (x_query @ W_Q, x_key @ W_K)
+    )
+    return rows(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]))
+
+
+def heads_single(x_query, x_key, W_Q, W_K, num_heads):
+    arrays = [torch.as_tensor(x).float() for x in (x_query, x_key, W_Q, W_K)]
+    return heads_of_pytorch(*arrays, num_heads)
+
+
 def heads_model_split(x_query, x_key, W_Q, W_K, num_heads):
     q, k = x_query @ W_Q, x_key @ W_K
     d_k = x_query.shape[-1] // num_heads
@@ -208,6 +221,14 @@ def nothing_in_common():
     return query, key
 
 
+def tenths_apart(components):
+    """Return queries in the first three components, keys on the last, each 0.1 from the next."""
+    query, key = np.zeros((3, 4)), np.zeros((5, 4))
+    query[:, :3] = [[0.9, 0.8, 1], [0.8, 0.8, 1], [0.7, 0.8, 1]]
+    key[:, 3] = components
+    return query, key
+
+
 def one_key_apart():
     query, key = nothing_in_common()
     key[4, 0] = 0.5
@@ -238,6 +259,10 @@ def between_blocks(d_k, rho):
     return second.sum() ** -0.5
 
 
+def between_scalar(d_k, rho):
+    return torch.tensor(1 / (d_k * (1 + rho**2) + d_k**2 * rho**2) ** 0.5)
+
+
 def between_measured(d_k, rho):
     query, noise = np.random.default_rng(0).normal(size=(2, 10_000, d_k))
     key = rho * query + np.sqrt(1 - rho**2) * noise
@@ -262,7 +287,10 @@ PROOFS = [
             "variance of the first": ([16, 1 / 3], "standard deviation"),
             "root forgotten": ([4, 4 / 144], "not by its root"),
             "order": ([1 / 3, 4], "order"),
-            "d_k": ([16, 4 / 3], "Look again"),
+            "variance divided": ([4, 16 / 12], "its variance divided"),
+            "d_k": ([16, 16 / 12], "root of a variance"),
+            "one head, then nine": ([12, 1 / 3], "score that was divided"),
+            "a slip": ([4, 1 / 2], "Look again"),
             "one number": (4, "2 numbers"),
             "a text": ("4 and 1/3", "a str"),
         },
@@ -278,7 +306,10 @@ PROOFS = [
             "nothing wrong": ([1, 1 / 8], "count who divides"),
             "the default once more": ([1 / 8, 1 / 8], "still divided twice"),
             "undone": ([1 / 8, 8], "raw"),
-            "variance": ([1 / 64, 1], "root"),
+            "variance": ([1 / 64, 1], "1/64 is the variance"),
+            "before anybody divides": ([8, 1 / 8], "nobody has divided"),
+            "scaled once, and undone": ([1, 8], "undoes"),
+            "a boolean": ([1 / 8, True], "a boolean"),
             "mended already": ([1, 1], "mended function"),
             "raw": ([8, 1], "raw"),
             "nought": ([1 / 8, 0], "equal"),
@@ -342,6 +373,8 @@ PROOFS = [
             ".T of a batch": (heads_dot_t, "raises ValueError"),
             "no maximum": (heads_no_maximum, "overflow"),
             "one maximum": (heads_one_maximum, "0/0"),
+            "columns take turns": (heads_interleaved, "take turns"),
+            "single precision": (heads_single, "computes in single"),
             "squeezed": (heads_squeezed, "shape (4, 3), where (1, 1, 4, 3)"),
             "two dtypes": (heads_one_hot_doubles, "float32"),
             "in place": (heads_in_place, "changes its input"),
@@ -351,10 +384,10 @@ PROOFS = [
         check_scale_figure,
         right={"letter": "D", "small letter": "d", "in a list": ["D"]},
         wrong={
-            "√H": ("A", "e⁴"),
+            "√H": ("A", "largest difference, 12"),
             "d_k": ("B", "3/4"),
             "none": ("C", "large"),
-            "√d_k": ("E", "e³"),
+            "√d_k": ("E", "largest difference, 12"),
             "no panel": ("F", "A to E"),
             "two panels": ("DE", "One letter"),
             "the divisor": (12, "in quotes"),
@@ -367,6 +400,16 @@ PROOFS = [
             "no component in common": nothing_in_common(),
             "lists": (LEVELS.tolist(), PERMUTED.tolist()),
             "tensors": tuple(map(torch.from_numpy, nothing_in_common())),
+            "a tenth apart": tenths_apart([0, 0.1, 0.2, 0.3, 0.4]),
+            "a tenth apart, by linspace": tenths_apart(
+                np.linspace(0, 0.4, 5)
+            ),
+            "a tenth apart, by arange": tenths_apart(
+                np.arange(0.1, 0.6, 0.1)
+            ),
+            "tensors of single precision": tuple(
+                x.float() for x in map(torch.from_numpy, nothing_in_common())
+            ),
         },
         wrong={
             "large integers": (
@@ -380,9 +423,13 @@ PROOFS = [
                 (np.diag([1.0, 1, 0.4, 1])[:3], PERMUTED),
                 "shorter than 0.5",
             ),
-            "random": (tuple(BOUNDED), "notices no scale"),
-            "one key apart": (one_key_apart(), "notices"),
-            "one-hot": ((np.eye(4)[:3], PERMUTED), "notices"),
+            "random": (tuple(BOUNDED), "that is, without a scale"),
+            "one key apart": (one_key_apart(), "still shows"),
+            "one-hot": ((np.eye(4)[:3], PERMUTED), "still shows"),
+            "rows too close": (
+                tenths_apart(np.linspace(0, 0.39, 5)),
+                "less than 0.1",
+            ),
             "turned": ((LEVELS.T, PERMUTED.T), "(3, 4)"),
             "queries alone": (LEVELS, "a pair"),
             "NaN": ((np.nan * LEVELS, PERMUTED), "between -1 and 1"),
@@ -395,6 +442,7 @@ PROOFS = [
             "mean and variance": between_moments,
             "sum over pairs of components": between_pairs,
             "matrix of second moments": between_blocks,
+            "a scalar of PyTorch": between_scalar,
         },
         wrong={
             "independent": (lambda d, r: d**-0.5, "ϱ is to enter"),
@@ -430,9 +478,21 @@ PROOFS = [
                 "already",
             ),
             "measured on a sample": (between_measured, "is expected"),
-            "mean square not squared": (
+            "mean not squared": (
+                lambda d, r: (d * (1 + r * r) + r * d) ** -0.5,
+                "not squared",
+            ),
+            "ϱ not squared": (
                 lambda d, r: (d * (1 + r * r) + r * d * d) ** -0.5,
-                "is expected",
+                "not the whole",
+            ),
+            "mean and standard deviation added": (
+                lambda d, r: 1 / ((d * (1 + r * r)) ** 0.5 + abs(r) * d),
+                "their squares",
+            ),
+            "standard deviations added": (
+                lambda d, r: (d * d * (1 + r * r) + r * r * d * d) ** -0.5,
+                "their variances",
             ),
         },
     ),
