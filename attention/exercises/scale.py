@@ -343,10 +343,13 @@ def _in_double(answer: Callable[..., Any]) -> Callable[..., Any]:
 
     def answered(*arguments: Any) -> Any:
         result = answer(*arguments)
-        inputs = [np.asarray(argument) for argument in arguments[:4]]
-        single = str(getattr(result, "dtype", "")).endswith("float32")
-        if single and all(array.dtype == np.float64 for array in inputs):
-            expected = _weights(*inputs, *arguments[4:])
+        *arrays, num_heads = arguments
+        of_result, of_inputs = (
+            str(getattr(x, "dtype", "")) for x in (result, arrays[0])
+        )
+        if of_result.endswith("float32") and of_inputs.endswith("float64"):
+            x_query, x_key, W_Q, W_K = map(as_array, arrays)
+            expected = _weights(x_query, x_key, W_Q, W_K, num_heads)
             if not complaint(result, expected, TOLERANCES["float32"]):
                 raise AnswerError(
                     "it computes in single precision, though the inputs are"

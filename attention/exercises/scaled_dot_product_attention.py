@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from attention.exercises._checking import (
+    AnswerError,
     Case,
     Mistake,
     Verdict,
+    as_array,
     check_choice,
     check_function,
     check_numbers,
+    wrong,
 )
 from attention.reference import (
     log_sum_exp,
@@ -28,9 +31,18 @@ Pair = tuple[Array, Array]
 
 def check_sdpa_shapes(answer: object) -> Verdict:
     """Check the shapes of weights and output: two times four numbers."""
-    weights, output = (2, 3, 5, 7), (2, 3, 5, 6)
+    name, weights, output = "sdpa-shapes", (2, 3, 5, 7), (2, 3, 5, 6)
+    lengths = _lengths(answer)
+    if len(lengths) == 2 and 0 < min(lengths) < len(weights):
+        which = "Each has" if lengths[0] == lengths[1] else "One of them has"
+        return wrong(
+            name,
+            f"{which} {min(lengths)} axes here: which leading axes do the"
+            " queries bring along?",
+            "the answer",
+        )
     return check_numbers(
-        "sdpa-shapes",
+        name,
         answer,
         [weights, output],
         {
@@ -64,17 +76,45 @@ def check_sdpa_shapes(answer: object) -> Verdict:
     )
 
 
+def _lengths(answer: object) -> list[int]:
+    """Return the lengths of the sequences in a list; nothing if it holds anything else."""
+    if not isinstance(answer, list | tuple):
+        return []
+    return [
+        len(part) if isinstance(part, list | tuple) else 0 for part in answer
+    ]
+
+
+def _near(answer: object, numbers: Array) -> bool:
+    """Whether an answer holds these numbers, in this shape."""
+    try:
+        got = as_array(answer)
+    except AnswerError:
+        return False
+    return got.shape == numbers.shape and np.allclose(
+        got, numbers, atol=1e-2
+    )
+
+
 def check_sdpa_average(answer: object) -> Verdict:
     """Check the output of one query over three keys: two numbers."""
-    values = np.array([[8.0, 0], [0, 8], [8, 8]])
+    name, values = "sdpa-average", np.array([[8.0, 0], [0, 8], [8, 8]])
     products = 2 * np.log([1.0, 2.0, 5.0])
 
     def averaged(scores: Array) -> Array:
         return np.asarray(softmax(scores) @ values)
 
     scores = products / 2
+    without_first = np.exp(scores) * [0, 1, 1] @ values
+    if _near(answer, softmax(scores)):
+        return wrong(
+            name,
+            "That looks like the weights; the output is their average of the"
+            " values.",
+            "the answer",
+        )
     return check_numbers(
-        "sdpa-average",
+        name,
         answer,
         averaged(scores),
         {
@@ -88,6 +128,10 @@ def check_sdpa_average(answer: object) -> Verdict:
             " to sum to 1.": np.exp(scores) @ values,
             "the average with the scores themselves as shares: take the"
             " exponentials first.": scores / scores.sum() @ values,
+            "an average from which the first key is missing: its score is 0,"
+            " and the exponential of 0 is not.": without_first / 7,
+            "an average to which the first value gives nothing: the score of"
+            " its key is 0, and its weight is not.": without_first / 8,
             "the plain mean of the values.": values.mean(axis=0),
             "the value of the best key alone: the others have their shares"
             " too.": values[-1],
@@ -160,6 +204,51 @@ def _with_and_without_nan(weights: Any, says: str) -> list[Mistake]:
     ]
 
 
+def _unshifted(scores: Array, allowed: Array, early: bool) -> Array:
+    """Return exponentials of the scores themselves, forbidden before (`early`) or after."""
+    if early:
+        return np.exp(_masked(scores, allowed))
+    return np.exp(scores) * allowed
+
+
+def _guarded_quotient(powers: Array) -> Array:
+    total = powers.sum(axis=-1, keepdims=True)
+    return np.asarray(powers / np.where(total == 0, 1.0, total))
+
+
+def _empty_weights(number: float) -> Any:
+    """Return attention whose output is right, and which leaves a number in empty rows' weights."""
+
+    def attend(
+        query: Array, key: Array, value: Array, allowed: Array
+    ) -> Pair:
+        output, weights = scaled_dot_product_attention(
+            query, key, value, allowed
+        )
+        some = allowed.any(axis=-1, keepdims=True)
+        return output, np.where(some, weights, number)
+
+    return attend
+
+
+def _filled(fill: float) -> list[Mistake]:
+    """Return the mistake of a number in place of -inf, with empty rows set to 0 and without."""
+    return [
+        Mistake(
+            _reweighted(function),
+            "a negative number in place of -inf: allowed scores may lie below"
+            " it.",
+        )
+        for function in (
+            lambda z, a: softmax(_masked(z, a, fill)),
+            lambda z, a: (
+                softmax(_masked(z, a, fill)) * a.any(axis=-1, keepdims=True)
+            ),
+            lambda z, a: softmax(_masked(z, a, fill)) * a,
+        )
+    ]
+
+
 def _whole_transposed(
     query: Array, key: Array, value: Array, allowed: Array
 ) -> Pair:
@@ -186,6 +275,11 @@ ATTEND_MISTAKES = [
         " the terms of one product, not with how many products there are.",
     ),
     Mistake(
+        _rescaled(lambda q, k, v: q.shape[-2] ** -0.5),
+        "the root of the number of queries: the spread of a score grows with"
+        " the terms of one product, not with how many products there are.",
+    ),
+    Mistake(
         _reweighted(lambda z, a: softmax(_masked(z, a), axis=-2)),
         "a softmax over the queries: each query's weights are to sum to 1.",
     ),
@@ -207,6 +301,14 @@ ATTEND_MISTAKES = [
         _reweighted(lambda z, a: softmax(z + a)),
         "ones and zeros added to the scores: that forbids nothing.",
     ),
+    Mistake(
+        _reweighted(lambda z, a: softmax(_masked(z, a, -1e9))),
+        "equal numbers in the place of all scores of a row where nothing is"
+        " allowed, 0 or a large negative one: its keys then share the weight"
+        " evenly, and are to get none.",
+    ),
+    *_filled(-100.0),
+    *_filled(-1000.0),
     Mistake(
         _reweighted(lambda z, a: softmax(z * a)),
         "forbidden scores set to 0: the exponential of 0 is 1, and the key"
@@ -233,19 +335,29 @@ ATTEND_MISTAKES = [
         "weights set to 0 after the softmax: what is left no longer sums to"
         " 1.",
     ),
-    *_with_and_without_nan(
-        lambda z, a: _quotient(np.exp(_masked(z, a))),
-        "exponentials of the scores themselves: near 710 they overflow in"
-        " float64, near 89 in float32.",
+    *(
+        mistake
+        for early in (True, False)
+        for divided in (_quotient, _guarded_quotient)
+        for mistake in _with_and_without_nan(
+            lambda z, a, early=early, divided=divided: divided(
+                _unshifted(z, a, early)
+            ),
+            "exponentials of the scores themselves: near 710 they overflow in"
+            " float64, near 89 in float32.",
+        )
     ),
     *_with_and_without_nan(
         lambda z, a: _quotient(np.exp(_masked(z, a) - _masked(z, a).max())),
         "one maximum for the whole array: a row far below it becomes 0/0.",
     ),
-    Mistake(
-        _reweighted(lambda z, a: softmax(_masked(z, a, -1e9))),
-        "a large negative number in place of -inf: where nothing is allowed,"
-        " all keys are then equally forbidden, and share the weight evenly.",
+    *(
+        Mistake(
+            _empty_weights(number),
+            "weights that are not 0 in a row with nothing to attend to,"
+            " though the output is: both results are to be.",
+        )
+        for number in (np.nan, 1 / 7)
     ),
     Mistake(
         _reweighted(lambda z, a: softmax(z + np.where(a, 0.0, -1e9))),
@@ -271,16 +383,18 @@ def _attend_cases() -> list[Case]:
     apart[:, 0] += 2 * np.array([0.0, 1000, 0, -1000, 0])
     loud = level.copy()
     loud[-1] = 4000 * query[1] / (query[1] @ query[1])
+    low = query.copy()
+    low[:, 0] -= 2 * 5000.0
     seen = np.arange(7) < 6
     single = [x.astype(np.float32) for x in (query + 60, level, value)]
     return [
         Case(
-            "one query, three keys of width 4 and values of width 2",
+            "two queries, three keys of width 4 and values of width 5",
             (
-                _normal(1, 4),
+                _normal(2, 4),
                 _normal(3, 4, seed=1),
-                _normal(3, 2),
-                np.ones((1, 3), dtype=bool),
+                _normal(3, 5),
+                np.ones((2, 3), dtype=bool),
             ),
         ),
         Case("a causal mask of shape (5, 7)", (query, key, value, causal)),
@@ -299,8 +413,21 @@ def _attend_cases() -> list[Case]:
             (*heads, padding),
         ),
         Case(
+            "leading axes (2, 3) everywhere, and a causal mask",
+            (
+                heads[0],
+                _normal(2, 3, 7, 4, seed=1),
+                _normal(2, 3, 7, 6),
+                causal,
+            ),
+        ),
+        Case(
             "queries whose scores lie 1000 above and below the others'",
             (apart, level, value, causal),
+        ),
+        Case(
+            "scores near -5000 and a causal mask",
+            (low, level, value, causal),
         ),
         Case(
             "a forbidden key whose score lies 2000 above the others",
@@ -352,6 +479,14 @@ def _suspicious(
         return np.asarray(weights @ value)
 
 
+def _over_root_of(
+    which: int, query: Array, key: Array, value: Array
+) -> Array:
+    """Return attention whose scores are divided by √L (`which` 0) or √S (1)."""
+    length = (query, key)[which].shape[-2]
+    return _suspicious(query * math.sqrt(key.shape[-1] / length), key, value)
+
+
 BUG_MISTAKES = [
     *(
         Mistake(
@@ -384,6 +519,14 @@ BUG_MISTAKES = [
     Mistake(
         lambda q, k, v: _suspicious(q * k.shape[-1] ** 0.5, k, v),
         "scores without the scale.",
+    ),
+    *(
+        Mistake(
+            partial(_over_root_of, axis),
+            "scores divided by the root of a number of queries or keys: their"
+            " spread grows with the terms of one product.",
+        )
+        for axis in (0, 1)
     ),
     Mistake(
         partial(_suspicious, largest=None),
@@ -475,17 +618,59 @@ def _shared(share: Any) -> Any:
     return merge
 
 
-def _relogged(combined: Any) -> Any:
-    """Return a merge with another log-sum-exp, `combined` of the blocks' two."""
+def _relogged(combined: Any, says: str) -> list[Mistake]:
+    """Return the mistake of another log-sum-exp: in the second result alone, and in both.
 
-    def merge(
+    `combined` makes it of the blocks' two.
+    """
+
+    def alone(
         output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
     ) -> Pair:
         output, _ = _merged(output_a, lse_a, output_b, lse_b)
         with np.errstate(all="ignore"):
             return output, np.asarray(combined(lse_a, lse_b))
 
+    def shared_out(
+        output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
+    ) -> Pair:
+        with np.errstate(all="ignore"):
+            lse = np.asarray(combined(lse_a, lse_b))
+            output = sum(
+                np.exp(part - lse)[..., None] * output
+                for part, output in ((lse_a, output_a), (lse_b, output_b))
+            )
+        return np.asarray(output), lse
+
+    return [Mistake(alone, says), Mistake(shared_out, says)]
+
+
+def _undivided(level: Any) -> Any:
+    """Return a merge of numerators that were not divided, `level` taken off their exponents."""
+
+    def merge(
+        output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
+    ) -> Pair:
+        off = level(lse_a, lse_b)
+        with np.errstate(all="ignore"):
+            output = (
+                np.exp(lse_a - off)[..., None] * output_a
+                + np.exp(lse_b - off)[..., None] * output_b
+            )
+        return output, np.logaddexp(lse_a, lse_b)
+
     return merge
+
+
+def _log_of_shifted(lse_a: Array, lse_b: Array) -> Array:
+    """Return the log-sum-exp without the maximum that was taken off."""
+    return np.asarray(np.logaddexp(lse_a, lse_b) - np.maximum(lse_a, lse_b))
+
+
+def _log2_of_shifted(lse_a: Array, lse_b: Array) -> Array:
+    largest = np.maximum(lse_a, lse_b)
+    shifted = _log_of_shifted(lse_a, lse_b)
+    return np.asarray(largest + shifted / math.log(2))
 
 
 def _across(
@@ -497,16 +682,25 @@ def _across(
     ) * output_b, lse
 
 
-def _unshifted(
-    output_a: Array, lse_a: Array, output_b: Array, lse_b: Array
+def _unshifted_blocks(
+    output_a: Array,
+    lse_a: Array,
+    output_b: Array,
+    lse_b: Array,
+    *,
+    one_for_all: bool = False,
+    guard: bool = False,
 ) -> Pair:
+    """Return a merge that takes nothing off, or one maximum for all; `guard` divides no 0 by 0."""
+    top = max(lse_a.max(), lse_b.max()) if one_for_all else 0.0
     with np.errstate(all="ignore"):
-        sums = np.exp(lse_a), np.exp(lse_b)
+        sums = np.exp(lse_a - top), np.exp(lse_b - top)
         total = sums[0] + sums[1]
         output = (
             sums[0][..., None] * output_a + sums[1][..., None] * output_b
         )
-        return output / total[..., None], np.log(total)
+        by = np.where(total == 0, 1.0, total) if guard else total
+        return output / by[..., None], top + np.log(total)
 
 
 def _unguarded(
@@ -547,26 +741,59 @@ MERGE_MISTAKES = [
         " whole output. Here there are as many components as queries, so that"
         " nothing complains.",
     ),
-    Mistake(
-        _relogged(lambda a, b: a + b),
+    *(
+        Mistake(
+            _undivided(level),
+            "the sum of the blocks' numerators: it has yet to be divided by"
+            " the denominator of all keys.",
+        )
+        for level in (lambda a, b: 0.0, np.maximum)
+    ),
+    *_relogged(
+        lambda a, b: a + b,
         "the sum of the logarithms: that is the logarithm of a product.",
     ),
-    Mistake(
-        _relogged(np.maximum),
+    *_relogged(
+        np.maximum,
         "the larger of the two logarithms: the smaller block is missing from"
         " the sum.",
     ),
-    Mistake(
-        _relogged(lambda a, b: np.exp(a) + np.exp(b)),
+    *_relogged(
+        lambda a, b: np.exp(a) + np.exp(b),
         "the sum of the exponentials, and not its logarithm.",
+    ),
+    *_relogged(
+        _log_of_shifted,
+        "a log-sum-exp from which the maximum was taken off and not given"
+        " back.",
+    ),
+    *(
+        mistake
+        for combined in (
+            np.logaddexp2,
+            _log2_of_shifted,
+            lambda a, b: np.logaddexp(a, b) / np.log(2),
+        )
+        for mistake in _relogged(
+            combined,
+            "a logarithm or an exponential to the base 2: both are natural"
+            " here.",
+        )
     ),
     Mistake(
         _unguarded,
         "-inf less -inf, where neither block holds a key that the query may"
         " attend to.",
     ),
+    *(
+        Mistake(
+            partial(_unshifted_blocks, one_for_all=True, guard=guard),
+            "one maximum for all queries: a row far below it becomes 0/0.",
+        )
+        for guard in (False, True)
+    ),
     Mistake(
-        _unshifted,
+        _unshifted_blocks,
         "exponentials of the log-sum-exps themselves: near 710 they overflow"
         " in float64, and near -745 all of them are 0.",
     ),

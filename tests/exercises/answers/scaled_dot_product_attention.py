@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from answers import Proof
+from attention import reference
 from attention.exercises import (
     check_sdpa_attend,
     check_sdpa_average,
@@ -175,6 +176,41 @@ def attend_in_place(query, key, value, allowed):
     return attend_matrix(query * query.shape[-1] ** 0.5, key, value, allowed)
 
 
+def attend_no_maximum(query, key, value, allowed):
+    scores = query @ key.swapaxes(-2, -1) / math.sqrt(key.shape[-1])
+    powers = np.exp(scores) * allowed
+    total = powers.sum(-1, keepdims=True)
+    weights = powers / np.where(total == 0, 1, total)
+    return weights @ value, weights
+
+
+def attend_three_axes(query, key, value, allowed):
+    turned = {2: lambda: key.T, 3: lambda: key.transpose(0, 2, 1)}
+    return attend_matrix(
+        query, turned[key.ndim]().swapaxes(-2, -1), value, allowed
+    )
+
+
+def attend_filled(fill):
+    def attend(query, key, value, allowed):
+        scores = query @ key.swapaxes(-2, -1) / math.sqrt(key.shape[-1])
+        weights = reference.softmax(np.where(allowed, scores, fill))
+        weights = weights * allowed.any(-1, keepdims=True)
+        return weights @ value, weights
+
+    return attend
+
+
+def attend_output_mended(answer):
+    """Return an answer whose output, and not its weights, is 0 in empty rows."""
+
+    def attend(query, key, value, allowed):
+        output, weights = answer(query, key, value, allowed)
+        return np.where(allowed.any(-1)[..., None], output, 0.0), weights
+
+    return attend
+
+
 def attend_first_axes(query, key, value, allowed):
     scores = query @ np.swapaxes(key, 0, 1) / math.sqrt(key.shape[-1])
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
@@ -297,6 +333,33 @@ def merge_unshifted(output_a, lse_a, output_b, lse_b):
     return output, np.log(np.exp(lse_a) + np.exp(lse_b))
 
 
+def merge_shared_by(combined):
+    def merge(output_a, lse_a, output_b, lse_b):
+        lse = combined(lse_a, lse_b)
+        shares = [np.exp(part - lse)[..., None] for part in (lse_a, lse_b)]
+        return shares[0] * output_a + shares[1] * output_b, lse
+
+    return merge
+
+
+def merge_undivided(level):
+    def merge(output_a, lse_a, output_b, lse_b):
+        off = level(lse_a, lse_b)
+        sum_a, sum_b = np.exp(lse_a - off), np.exp(lse_b - off)
+        output = sum_a[..., None] * output_a + sum_b[..., None] * output_b
+        return output, off + np.log(sum_a + sum_b)
+
+    return merge
+
+
+def merge_one_maximum(output_a, lse_a, output_b, lse_b):
+    top = max(lse_a.max(), lse_b.max())
+    output, lse = merge_unshifted(
+        output_a, lse_a - top, output_b, lse_b - top
+    )
+    return output, lse + top
+
+
 def merge_unguarded(output_a, lse_a, output_b, lse_b):
     lse = np.logaddexp(lse_a, lse_b)
     share_a, share_b = np.exp(lse_a - lse), np.exp(lse_b - lse)
@@ -381,7 +444,12 @@ PROOFS = [
                 [(1, 3, 5, 7), (1, 3, 5, 6)],
                 "of size 1",
             ),
-            "three axes": ([(3, 5, 7), (3, 5, 6)], "8 numbers"),
+            "three axes": ([(3, 5, 7), (3, 5, 6)], "Each has 3 axes here"),
+            "three axes and four": (
+                [(3, 5, 7), OUTPUT],
+                "One of them has 3",
+            ),
+            "last two axes": ([[5, 7], [5, 6]], "the queries bring along"),
             "output alone": (OUTPUT, "8 numbers"),
             "heads summed": ([WEIGHTS, (2, 1, 5, 6)], "[1, 1]"),
         },
@@ -411,7 +479,11 @@ PROOFS = [
             "plain mean": ([16 / 3, 16 / 3], "plain mean"),
             "best key alone": ([8, 8], "best key"),
             "components exchanged": ([7, 6], "order"),
-            "weights": ([1 / 8, 2 / 8, 5 / 8], "2 numbers"),
+            "weights": ([1 / 8, 2 / 8, 5 / 8], "looks like the weights"),
+            "three values": ([6, 7, 8], "2 numbers"),
+            "first key left out": ([40 / 7, 8], "first key is missing"),
+            "first share taken for 0": ([5, 7], "gives nothing"),
+            "one component": ([6, 6], "[1]"),
             "base 10": (
                 shares(1, 10 ** math.log(2), 10 ** math.log(5)) @ VALUES,
                 "Look again",
@@ -443,6 +515,10 @@ PROOFS = [
             "root of S": (
                 wrong_attend(lambda q, k, v: k.shape[-2] ** -0.5),
                 "number of keys",
+            ),
+            "root of L": (
+                wrong_attend(lambda q, k, v: q.shape[-2] ** -0.5),
+                "number of queries",
             ),
             "softmax over queries": (
                 wrong_attend(axis=-2),
@@ -481,6 +557,29 @@ PROOFS = [
                 wrong_attend(top=lambda z: 0.0),
                 "overflow",
             ),
+            "no maximum, the mask multiplied": (
+                attend_no_maximum,
+                "overflow",
+            ),
+            "key transposed for up to three axes": (
+                attend_three_axes,
+                "leading axes (2, 3) everywhere",
+            ),
+            **{
+                f"{fill} in place of -inf, empty rows set to 0": (
+                    attend_filled(fill),
+                    "may lie below it",
+                )
+                for fill in (-100, -1000, -2000, -4000)
+            },
+            "NaN in the weights of empty rows": (
+                attend_output_mended(wrong_attend()),
+                "though the output is",
+            ),
+            "even weights in empty rows": (
+                attend_output_mended(wrong_attend(replace=-1e9)),
+                "though the output is",
+            ),
             "NaN in empty rows": (wrong_attend(), "nothing to attend to"),
             "-1e9 replaces": (wrong_attend(replace=-1e9), "evenly"),
             "-1e9 added": (
@@ -513,6 +612,18 @@ PROOFS = [
             "axis 0 for axis 1": (bug(axis=0), "over the batch"),
             "maximum along axis 1": (bug(largest=1), "does not cancel"),
             "no maximum": (bug(largest="none"), "as they are"),
+            "root of L": (
+                lambda q, k, v: bug()(
+                    q * math.sqrt(k.shape[-1] / q.shape[1]), k, v
+                ),
+                "number of queries or keys",
+            ),
+            "root of S": (
+                lambda q, k, v: bug()(
+                    q * math.sqrt(k.shape[-1] / k.shape[1]), k, v
+                ),
+                "number of queries or keys",
+            ),
             "no root": (bug(power=1), "itself"),
             "no scale": (bug(power=0), "without the scale"),
             "root of 4 written out": (
@@ -573,6 +684,42 @@ PROOFS = [
                 "not its logarithm",
             ),
             "no maximum": (merge_unshifted, "overflow"),
+            "maximum not given back": (
+                wrong_merge(
+                    lse=lambda a, b: np.log(
+                        np.exp(a - np.maximum(a, b))
+                        + np.exp(b - np.maximum(a, b))
+                    )
+                ),
+                "not given back",
+            ),
+            "maximum not given back, and shared out by it": (
+                merge_shared_by(
+                    lambda a, b: np.logaddexp(a, b) - np.maximum(a, b)
+                ),
+                "not given back",
+            ),
+            "one maximum for all queries": (
+                merge_one_maximum,
+                "one maximum for all",
+            ),
+            "not divided": (
+                merge_undivided(lambda a, b: 0.0),
+                "yet to be divided",
+            ),
+            "not divided, the maximum taken off": (
+                merge_undivided(np.maximum),
+                "yet to be divided",
+            ),
+            "base 2": (wrong_merge(lse=np.logaddexp2), "base 2"),
+            "base 2, and shared out by it": (
+                merge_shared_by(np.logaddexp2),
+                "base 2",
+            ),
+            "log2 of a sum of exponentials": (
+                wrong_merge(lse=lambda a, b: np.log2(np.exp(a) + np.exp(b))),
+                "base 2",
+            ),
             "axis 1 for the last": (merge_second_axis, "leading axes"),
             "maximum never below 0": (merge_never_below_0, "near -1000"),
             "zero if either is empty": (
