@@ -456,6 +456,7 @@ def check_sdpa_attend(answer: object) -> Verdict:
         scaled_dot_product_attention,
         _attend_cases(),
         ATTEND_MISTAKES,
+        results=("the output", "the weights"),
     )
 
 
@@ -856,5 +857,10 @@ def check_sdpa_merge(answer: object) -> Verdict:
         ),
     ]
     return check_function(
-        "sdpa-merge", answer, _merged, cases, MERGE_MISTAKES
+        "sdpa-merge",
+        answer,
+        _merged,
+        cases,
+        MERGE_MISTAKES,
+        results=("the output", "the log-sum-exp"),
     )

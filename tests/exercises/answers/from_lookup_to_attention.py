@@ -380,7 +380,7 @@ PROOFS = [
             "no 2": ([3, 2.83], "the 2 in 2σ²"),
             "near keys at the query": ([3, 2.12], "at the query itself"),
             "rounded too early": ([3, 2.1], "rounded too early"),
-            "farther off than allowed": ([3, 1.94], "index [1]"),
+            "farther off than allowed": ([3, 1.94], "second number"),
             "0.422 for a kernel value": ([3, 0.761], "0.422 has been taken"),
             "0.155 for a kernel value": ([3, 1.554], "0.155 has been taken"),
             "difference squared": ([3, 1.41], "subtracted and then"),

@@ -374,7 +374,10 @@ PROOFS = [
             "no maximum": (heads_no_maximum, "overflow"),
             "one maximum": (heads_one_maximum, "0/0"),
             "columns take turns": (heads_interleaved, "take turns"),
-            "single precision": (heads_single, "computes in single"),
+            "single precision": (
+                heads_single,
+                "looks like single precision",
+            ),
             "squeezed": (heads_squeezed, "shape (4, 3), where (1, 1, 4, 3)"),
             "two dtypes": (heads_one_hot_doubles, "float32"),
             "in place": (heads_in_place, "changes its input"),

@@ -483,7 +483,7 @@ PROOFS = [
             "three values": ([6, 7, 8], "2 numbers"),
             "first key left out": ([40 / 7, 8], "first key is missing"),
             "first share taken for 0": ([5, 7], "gives nothing"),
-            "one component": ([6, 6], "[1]"),
+            "one component": ([6, 6], "second number"),
             "base 10": (
                 shares(1, 10 ** math.log(2), 10 ** math.log(5)) @ VALUES,
                 "Look again",
