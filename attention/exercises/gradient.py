@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -56,14 +59,21 @@ def _turned(array: Array) -> Array:
     return array.swapaxes(-2, -1)
 
 
+def _exchanged(numbers: Array, i: int, j: int) -> Array:
+    order = np.arange(len(numbers))
+    order[[i, j]] = j, i
+    return numbers[order]
+
+
 def check_gradient_by_hand(answer: object) -> Verdict:
     """Check the gradients of three scores for p = (1/2, 1/4, 1/4), v = (2, 6, 10), g = 2."""
     p, v = np.array([0.5, 0.25, 0.25]), np.array([2.0, 6.0, 10.0])
     g, o = 2.0, 5.0
+    expected = p * g * (v - o)
     return check_numbers(
         "gradient-by-hand",
         answer,
-        p * g * (v - o),
+        expected,
         {
             "each weight times its own gradient, with nothing taken off: the"
             " weights are not free, they keep their sum.": p * g * v,
@@ -81,6 +91,11 @@ def check_gradient_by_hand(answer: object) -> Verdict:
             " weight.": p * (1 - p) * g * v,
             "without the gradient g that arrives at the output.": p
             * (v - o),
+            **{
+                f"right but for the order: the numbers for scores {i} and {j}"
+                " are exchanged.": _exchanged(expected, i, j)
+                for i, j in ((0, 1), (0, 2), (1, 2))
+            },
         },
     )
 
@@ -157,20 +172,17 @@ def _scaled_anew(
     return root**of_query * dq, root**of_key * dk, dv
 
 
-def _no_row_sums(
-    grad: Array, query: Array, key: Array, value: Array, allowed: Array
-) -> Gradients:
-    weights = _weights(query, key, value, allowed)
-    zero = np.zeros(())
-    return _backward(grad, query, key, value, weights, row_sums=zero)
+def _other_sums(sums: Any) -> Any:
+    """Return a backward pass with other row sums, made of the weights and of dP."""
 
+    def mistaken(
+        grad: Array, query: Array, key: Array, value: Array, allowed: Array
+    ) -> Gradients:
+        weights = _weights(query, key, value, allowed)
+        row_sums = np.asarray(sums(weights, grad @ _turned(value)))
+        return _backward(grad, query, key, value, weights, row_sums=row_sums)
 
-def _column_sums(
-    grad: Array, query: Array, key: Array, value: Array, allowed: Array
-) -> Gradients:
-    weights = _weights(query, key, value, allowed)
-    sums = (weights * (grad @ _turned(value))).sum(axis=-2, keepdims=True)
-    return _backward(grad, query, key, value, weights, row_sums=sums)
+    return mistaken
 
 
 def _no_softmax(
@@ -186,12 +198,60 @@ def _no_softmax(
     )
 
 
-def _diagonal_alone(
+def _signs_turned(*inputs: Array) -> Gradients:
+    dq, dk, dv = scaled_dot_product_attention_backward(*inputs)
+    return -dq, -dk, dv
+
+
+def _scaled_by(
+    grad: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    allowed: Array,
+    *,
+    power: float = 0.0,
+    of_value: bool = False,
+    weights_too: bool = True,
+) -> Gradients:
+    """Return gradients with the scale d_v^-1/2 (`of_value`), or d_k^-power on top of the right one.
+
+    With `weights_too` the weights are those of this scale; else the gradients alone are.
+    """
+    d_k, d_v = query.shape[-1], value.shape[-1]
+    factor = math.sqrt(d_k / d_v) if of_value else d_k**-power
+    made_from = factor * query if weights_too else query
+    weights = _weights(made_from, key, value, allowed)
+    dq, dk, dv = _backward(grad, query, key, value, weights)
+    return factor * dq, factor * dk, dv
+
+
+def _scaled_query(
     grad: Array, query: Array, key: Array, value: Array, allowed: Array
 ) -> Gradients:
-    weights = _weights(query, key, value, allowed)
-    sums = weights * (grad @ _turned(value))
-    return _backward(grad, query, key, value, weights, row_sums=sums)
+    """Return gradients with a scale too many in the weights alone."""
+    scaled = query / math.sqrt(query.shape[-1])
+    weights = _weights(scaled, key, value, allowed)
+    return _backward(grad, query, key, value, weights)
+
+
+def _mask_inverted(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    return scaled_dot_product_attention_backward(
+        grad, query, key, value, ~allowed
+    )
+
+
+def _nan_everywhere(
+    grad: Array, query: Array, key: Array, value: Array, allowed: Array
+) -> Gradients:
+    """Return what follows from weights that are all NaN, where they should be none."""
+    return (
+        np.full_like(query, np.nan),
+        np.full_like(key, np.nan),
+        np.full_like(value, np.nan),
+    )
 
 
 def _no_mask(
@@ -221,12 +281,12 @@ def _empty_row(
 
 BACKWARD_MISTAKES = [
     Mistake(
-        _no_row_sums,
+        _other_sums(lambda p, dp: 0.0),
         "a softmax that is passed by its weights alone, dZ = P ∘ dP: the"
         " weights of a row keep their sum, and something is to be taken off.",
     ),
     Mistake(
-        _column_sums,
+        _other_sums(lambda p, dp: (p * dp).sum(axis=-2, keepdims=True)),
         "sums over the queries, where each query's row has one of its own:"
         " look at the axis.",
     ),
@@ -254,9 +314,49 @@ BACKWARD_MISTAKES = [
         " lies between them.",
     ),
     Mistake(
-        _diagonal_alone,
+        _other_sums(lambda p, dp: p * dp),
         "the diagonal of the softmax's Jacobian alone: every score moves every"
         " weight of its row.",
+    ),
+    Mistake(
+        _other_sums(lambda p, dp: dp.mean(axis=-1, keepdims=True)),
+        "the plain mean of a row of dP taken off: the mean that arises is"
+        " weighted by the weights.",
+    ),
+    Mistake(
+        _other_sums(lambda p, dp: dp.sum(axis=-1, keepdims=True)),
+        "the plain sum of a row of dP taken off: each of its terms has a"
+        " weight.",
+    ),
+    Mistake(
+        _signs_turned,
+        "right numbers in dV, and those of dQ and dK with the wrong sign: what"
+        " is taken off from what in dZ?",
+    ),
+    *(
+        Mistake(
+            partial(_scaled_by, of_value=True, weights_too=weights_too),
+            "the scale of a value's width: it is a query's and a key's that"
+            " the scores are scaled by.",
+        )
+        for weights_too in (True, False)
+    ),
+    *(
+        Mistake(
+            function,
+            "weights whose scores were scaled twice: see who divides already.",
+        )
+        for function in (_scaled_query, partial(_scaled_by, power=0.5))
+    ),
+    Mistake(
+        _mask_inverted,
+        "the mask read the wrong way round: True means that a query may"
+        " attend.",
+    ),
+    Mistake(
+        _nan_everywhere,
+        "a mask read the wrong way round, so that every row is 0/0, or one"
+        " made by 0 times -inf, which is NaN as well.",
     ),
     Mistake(_no_mask, "gradients of all pairs, the masked ones included."),
     Mistake(
@@ -286,7 +386,7 @@ def check_gradient_backward(answer: object) -> Verdict:
     two = _arrays(sizes=(2, 3, 4, 5))
     cases = [
         Case(
-            "two queries, three keys and no mask",
+            "two queries, three keys and a mask that allows everything",
             (*two, np.ones((2, 3), dtype=bool)),
         ),
         Case("five queries, seven keys and a mask", (*_arrays(), some)),
@@ -314,6 +414,7 @@ def check_gradient_backward(answer: object) -> Verdict:
         scaled_dot_product_attention_backward,
         cases,
         BACKWARD_MISTAKES,
+        results=("dQ", "dK", "dV"),
     )
 
 
@@ -380,11 +481,45 @@ def _dropped_is_masked(
 
 
 def _factors_in_softmax(
+    grad: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    factors: Array,
+    *,
+    in_dp: int = 0,
+    in_sums: int = 1,
+    in_dv: int = 1,
+) -> Gradients:
+    """Return the gradients with P ∘ D in front of the bracket of dZ.
+
+    The options say how many times D comes into dP, the output of the row sums, and dV.
+    """
+    weights = _weights(query, key, value)
+    output = (weights * factors**in_sums) @ value
+    sums = (grad * output).sum(axis=-1, keepdims=True)
+    dropped = weights * factors
+    scale = query.shape[-1] ** -0.5
+    grad_scores = dropped * (factors**in_dp * (grad @ value.T) - sums)
+    return (
+        scale * grad_scores @ key,
+        scale * grad_scores.T @ query,
+        (weights * factors**in_dv).T @ grad,
+    )
+
+
+def _renormalised(
     grad: Array, query: Array, key: Array, value: Array, factors: Array
 ) -> Gradients:
-    """Return the gradients with P ∘ D in the place of P, all the way."""
-    dropped = _weights(query, key, value) * factors
-    return _backward(grad, query, key, value, dropped)
+    """Return the gradients with row sums of an output whose weights sum to 1 again."""
+    weights = _weights(query, key, value)
+    kept = weights * factors
+    total = kept.sum(axis=-1, keepdims=True)
+    output = kept @ value / np.where(total == 0, 1.0, total)
+    sums = (grad * output).sum(axis=-1, keepdims=True)
+    return _backward(
+        grad, query, key, value, weights, factors=factors, row_sums=sums
+    )
 
 
 BUG_MISTAKES = [
@@ -416,6 +551,25 @@ BUG_MISTAKES = [
         _factors_in_softmax,
         "the factors inside the softmax: they come after it, and its"
         " derivative knows nothing of them.",
+    ),
+    *(
+        Mistake(
+            partial(
+                _factors_in_softmax,
+                in_dp=in_dp,
+                in_sums=in_sums,
+                in_dv=in_dv,
+            ),
+            "a dZ that is 0 wherever a pair was dropped, as it is multiplied"
+            " by P ∘ D: the softmax comes before dropout, and a dropped pair's"
+            " score has a gradient too.",
+        )
+        for in_dp, in_sums, in_dv in product((0, 1), (0, 1, 2), (0, 1, 2))
+    ),
+    Mistake(
+        _renormalised,
+        "an output whose weights were made to sum to 1 again: after dropout"
+        " they stay as they are.",
     ),
     Mistake(
         _sums_left_out,
@@ -449,7 +603,12 @@ def check_gradient_bug(answer: object) -> Verdict:
         Case("dropout in float32", _single(*_arrays(seed=5), some)),
     ]
     return check_function(
-        "gradient-bug", answer, _with_factors, cases, BUG_MISTAKES
+        "gradient-bug",
+        answer,
+        _with_factors,
+        cases,
+        BUG_MISTAKES,
+        results=("dQ", "dK", "dV"),
     )
 
 
@@ -521,7 +680,10 @@ def _not_an_impostor(result: Any, arrays: tuple[Array, ...]) -> str:
         if not got.any():
             return f"{name} is 0 everywhere, and that is excluded."
         if np.abs(got - true).max() <= 1e-2 * np.abs(true).max():
-            return f"{name} is right, and wrong gradients are wanted."
+            return (
+                f"{name} is right to within a hundredth of its largest entry:"
+                " be more wrong."
+            )
     if seems_right(gradients, *arrays[1:]):
         return ""
     if np.allclose(gradients[1].sum(axis=0), 0, atol=1e-6):
@@ -547,6 +709,45 @@ def _sink_gradients(
     sums = (grad * (weights @ value)).sum(axis=-1, keepdims=True)
     grad_scores = weights * (grad @ value.T - sums)
     return grad_scores, np.asarray(-(of_sink * sums).sum())
+
+
+def _sink_by_hand(
+    grad: Array,
+    scores: Array,
+    value: Array,
+    sink: float,
+    *,
+    top: Any = lambda scores, sink: 0.0,
+    of_sink: Any = np.exp,
+) -> tuple[Array, Array]:
+    """Return the gradients from exponentials after `top` was taken off, and a term for the sink."""
+    with np.errstate(all="ignore"):
+        off = top(scores, sink)
+        powers = np.exp(scores - off)
+        total = powers.sum(axis=-1, keepdims=True) + of_sink(sink - off)
+        weights = powers / total
+        sums = (grad * (weights @ value)).sum(axis=-1, keepdims=True)
+        rest = of_sink(sink - off) / total
+        return weights * (grad @ value.T - sums), np.asarray(
+            -(rest * sums).sum()
+        )
+
+
+def _largest(scores: Array, sink: float) -> Array:
+    return np.asarray(scores.max(axis=-1, keepdims=True))
+
+
+def _sink_of_ones(
+    grad: Array, scores: Array, value: Array, sink: float
+) -> tuple[Array, Array]:
+    """Return the gradients with a value of ones for the sink."""
+    weights, of_sink = _sink(scores, sink)
+    output = weights @ value + of_sink
+    sums = (grad * output).sum(axis=-1, keepdims=True)
+    of_one = grad.sum(axis=-1, keepdims=True)
+    return weights * (grad @ value.T - sums), np.asarray(
+        (of_sink * (of_one - sums)).sum()
+    )
 
 
 def _sink_forgotten(
@@ -603,8 +804,8 @@ SINK_MISTAKES = [
     ),
     Mistake(
         _other_sink_gradient(lambda p, rho: (p * rho).sum()),
-        "a sink's gradient with the wrong sign: where the output is too large,"
-        " the sink should take more.",
+        "a sink's gradient with the wrong sign: where g·o > 0, more weight for"
+        " the sink lowers the loss.",
     ),
     Mistake(
         _other_sink_gradient(lambda p, rho: 0.0),
@@ -624,6 +825,53 @@ SINK_MISTAKES = [
         _other_sink_gradient(lambda p, rho: -(p * (1 - p) * rho).sum()),
         "an output that the sink's weight had to pass twice: one factor too"
         " many.",
+    ),
+    *(
+        Mistake(
+            _other_sink_gradient(change),
+            "the derivative of the sink's weight by its own score, without"
+            " what arrives at the output.",
+        )
+        for change in (
+            lambda p, rho: (p * (1 - p)).sum(),
+            lambda p, rho: -(p * (1 - p)).sum(),
+        )
+    ),
+    Mistake(
+        _sink_of_ones,
+        "a sink that hands over 1: it hands over nothing.",
+    ),
+    Mistake(
+        partial(_sink_by_hand, top=_largest),
+        "a row's maximum that leaves the sink out: a sink far above all scores"
+        " overflows, and a row of nothing but -inf is -inf less -inf.",
+    ),
+    Mistake(
+        partial(
+            _sink_by_hand,
+            top=lambda z, s: np.where(
+                np.isinf(_largest(z, s)), 0.0, _largest(z, s)
+            ),
+        ),
+        "a row's maximum that leaves the sink out: a sink far above all scores"
+        " overflows.",
+    ),
+    Mistake(
+        partial(_sink_by_hand, top=lambda z, s: np.maximum(z.max(), s)),
+        "one maximum for the whole array: a row far below it, and the sink"
+        " too, becomes 0/0.",
+    ),
+    Mistake(
+        partial(_sink_by_hand, top=lambda z, s: 0.0),
+        "exponentials of the scores and of the sink as they are: near 710 they"
+        " overflow.",
+    ),
+    *(
+        Mistake(
+            partial(_sink_by_hand, top=top, of_sink=lambda s: s),
+            "the sink's score in the place of its exponential.",
+        )
+        for top in (lambda z, s: 0.0, _largest)
     ),
     Mistake(
         _other_row_sums(lambda rho, total: rho / total),
@@ -658,6 +906,8 @@ def check_gradient_sink(answer: object) -> Verdict:
     grad, scores, value, sink = plain.arguments
     masked = scores.copy()
     masked[:, 3] = masked[2] = -np.inf
+    apart = [array.copy() for array in (grad, scores, value)]
+    apart[1][0] += 2000.0
     cases = [
         case("one query, two keys and the sink 0.7", 1, 2, 3, 0.7),
         plain,
@@ -668,10 +918,19 @@ def check_gradient_sink(answer: object) -> Verdict:
         case("scores near 1000 and the sink -1.5", 4, 5, 3, -1.5, 1e3),
         case("scores near 0 and the sink 1000", 4, 5, 3, 1e3),
         Case(
+            "rows whose scores lie 2000 apart, and the sink 0.5",
+            (*apart, 0.5),
+        ),
+        Case(
             "float32 and the sink -0.6",
             (*_single(grad, scores, value), -0.6),
         ),
     ]
     return check_function(
-        "gradient-sink", answer, _sink_gradients, cases, SINK_MISTAKES
+        "gradient-sink",
+        answer,
+        _sink_gradients,
+        cases,
+        SINK_MISTAKES,
+        results=("dZ", "ds"),
     )

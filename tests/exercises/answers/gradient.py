@@ -138,14 +138,29 @@ def slipped(slip):
             scores = np.where(allowed, c * Q @ K.swapaxes(-2, -1), -1e300)
             weights = np.exp(scores - scores.max(-1, keepdims=True))
             weights = weights / weights.sum(-1, keepdims=True) * allowed
+        if slip == "inverted":
+            weights = weights_of(Q, K, ~allowed)
+        if slip == "inverted, 0/0":
+            scores = np.where(~allowed, c * Q @ K.swapaxes(-2, -1), -np.inf)
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            weights = weights / weights.sum(-1, keepdims=True)
+        if slip.startswith("scaled query"):
+            weights = weights_of(c * Q, K, allowed)
+        if slip == "width of a value throughout":
+            weights = weights_of(
+                Q * math.sqrt(Q.shape[-1] / V.shape[-1]), K, allowed
+            )
         if slip == "no mask":
             weights = weights_of(Q, K, np.ones_like(allowed))
         grad_p = G @ V.swapaxes(-2, -1)
         axis = -2 if slip == "column sums" else -1
         rho = (weights * grad_p).sum(axis=axis, keepdims=True)
+        rho = grad_p.mean(-1, keepdims=True) if slip == "mean" else rho
+        rho = grad_p.sum(-1, keepdims=True) if slip == "no weights" else rho
         if slip == "keepdims":
             rho = rho[..., 0]
         grad_z = weights * (grad_p - (0 if slip == "no sums" else rho))
+        grad_z = -grad_z if slip == "sign" else grad_z
         if slip == "no softmax":
             grad_z = np.where(allowed, grad_p, 0)
         if slip == "diagonal":
@@ -155,7 +170,8 @@ def slipped(slip):
         if slip == "axes 1 and 2" and grad_z.ndim > 2:
             turned = grad_z.swapaxes(1, 2)
         c = c**2 if slip == "scale twice" else c
-        c = V.shape[-1] ** -0.5 if slip == "width of a value" else c
+        c = c**2 if slip == "scaled query kept" else c
+        c = V.shape[-1] ** -0.5 if slip.startswith("width of") else c
         c_q = 1 if slip in ("no scale", "scale in dK") else c
         c_k = 1 if slip in ("no scale", "scale in dQ") else c
         grads = c_q * grad_z @ K, c_k * turned @ Q
@@ -227,6 +243,14 @@ def still_wrong(slip):
             grad_z = used * (grad_p - (used * grad_p).sum(-1, keepdims=True))
         if slip == "factors twice":
             grad_z = used * (grad_p - rho)
+        if slip == "factors on dZ":
+            grad_z = P * (D * (G @ V.T) - (G * output).sum(-1)[:, None]) * D
+        if slip == "factors on the row sums":
+            grad_z = P * (D * (G @ V.T) - D * (G * output).sum(-1)[:, None])
+        if slip == "weights replaced":
+            rho = (G * output).sum(-1, keepdims=True)
+            grad_z = used * (grad_p - rho)
+            used = used * D
         if slip == "renormalised":
             kept = used.sum(-1, keepdims=True)
             rho = rho / np.where(kept == 0, 1, kept)
@@ -294,6 +318,10 @@ def impostor_tensors(G, Q, K, V):
     z = (q @ k.T).requires_grad_()  # no scale
     (dz,) = torch.autograd.grad(z.softmax(-1) @ v, z, g)
     return dz @ k, dz.T @ q, 3 * v
+
+
+def impostor_hardly(G, Q, K, V):
+    return tuple(1.001 * grad for grad in backward(G, Q, K, V))
 
 
 def impostor_values_alone(G, Q, K, V):
@@ -378,7 +406,9 @@ def sink_wrong(slip):
     def gradients(G, scores, V, sink):
         sink = 0.0 if slip == "sink of zero" else sink
         top = np.maximum(scores.max(-1, keepdims=True), sink)
-        top = 0.0 if slip == "no maximum" else top
+        top = 0.0 if slip in ("no maximum", "no exponential") else top
+        if slip == "one maximum":
+            top = np.maximum(scores.max(), sink)
         if slip.startswith("the scores' maximum"):
             top = scores.max(-1, keepdims=True)
         if slip == "the scores' maximum, if finite":
@@ -387,10 +417,18 @@ def sink_wrong(slip):
         powers, rest = np.exp(scores - top), np.exp(sink - top)
         if slip == "forgotten":
             rest = 0.0
+        if slip.endswith("no exponential"):
+            rest = sink - top
         total = powers.sum(-1, keepdims=True) + rest
         p, of_sink = powers / total, rest / total
         rho = (G * (p @ V)).sum(-1, keepdims=True)
+        if slip == "value of 1":
+            rho = (G * (p @ V + of_sink)).sum(-1, keepdims=True)
+        own = (of_sink * (1 - of_sink)).sum()
         ds = {
+            "own score": own,
+            "own score, negative": -own,
+            "value of 1": (of_sink * (G.sum(-1)[:, None] - rho)).sum(),
             "sign": (of_sink * rho).sum(),
             "mean": -(of_sink * rho).mean(),
             "deaf": 0.0,
@@ -431,6 +469,9 @@ PROOFS = [
             "plain mean": ([-4, 0, 2], "weighted"),
             "diagonal alone": ([1, 2.25, 3.75], "diagonal"),
             "g forgotten": ([-1.5, 0.25, 1.25], "without the gradient g"),
+            "first two exchanged": ([0.5, -3, 2.5], "scores 0 and 1"),
+            "reversed": ([2.5, 0.5, -3], "scores 0 and 2"),
+            "last two exchanged": ([-3, 2.5, 0.5], "scores 1 and 2"),
             "one slip of the pen": ([-3, 0.5, 3.5], "the third"),
             "their sum": (0.0, "3 numbers"),
         },
@@ -470,7 +511,27 @@ PROOFS = [
             "scale in dQ alone": (slipped("scale in dQ"), "none in dK"),
             "scale in dK alone": (slipped("scale in dK"), "none in dQ"),
             "scale twice": (slipped("scale twice"), "twice"),
-            "scale by d_v": (slipped("width of a value"), "is expected"),
+            "scale by d_v": (slipped("width of a value"), "a value's width"),
+            "scale by d_v, in the weights too": (
+                slipped("width of a value throughout"),
+                "a value's width",
+            ),
+            "query scaled once more": (
+                slipped("scaled query"),
+                "were scaled twice",
+            ),
+            "query scaled once more, and kept": (
+                slipped("scaled query kept"),
+                "were scaled twice",
+            ),
+            "sign of dZ": (slipped("sign"), "taken off from what"),
+            "plain mean for the row sums": (slipped("mean"), "plain mean"),
+            "row sums without weights": (slipped("no weights"), "plain sum"),
+            "mask inverted": (slipped("inverted"), "wrong way round"),
+            "mask inverted, 0/0": (
+                slipped("inverted, 0/0"),
+                "wrong way round",
+            ),
             "softmax skipped": (
                 slipped("no softmax"),
                 "softmax lies between",
@@ -517,8 +578,26 @@ PROOFS = [
                 still_wrong("inside the softmax"),
                 "inside the softmax",
             ),
-            "factors twice": (still_wrong("factors twice"), "expected"),
-            "output renormalised": (still_wrong("renormalised"), "expected"),
+            "factors twice": (
+                still_wrong("factors twice"),
+                "a dropped pair's score",
+            ),
+            "factors put on dZ": (
+                still_wrong("factors on dZ"),
+                "a dropped pair's score",
+            ),
+            "factors put on the row sums": (
+                still_wrong("factors on the row sums"),
+                "a dropped pair's score",
+            ),
+            "weights replaced everywhere": (
+                still_wrong("weights replaced"),
+                "a dropped pair's score",
+            ),
+            "output renormalised": (
+                still_wrong("renormalised"),
+                "sum to 1 again",
+            ),
             "row sums left out": (
                 still_wrong("sums left out"),
                 "without its row sums",
@@ -543,6 +622,7 @@ PROOFS = [
         },
         wrong={
             "the right ones": (backward, "dQ is right"),
+            "hardly wrong": (impostor_hardly, "be more wrong"),
             "dV alone is wrong": (impostor_values_alone, "dQ is right"),
             "zeros": (impostor_zeros, "0 everywhere"),
             "ones": (impostor_ones, "do not add up to 0"),
@@ -590,14 +670,38 @@ PROOFS = [
                 sink_wrong("no row sums"),
                 "weights alone",
             ),
-            "no maximum": (sink_wrong("no maximum"), "nan"),
+            "no maximum": (sink_wrong("no maximum"), "near 710"),
             "maximum of the scores alone": (
                 sink_wrong("the scores' maximum"),
-                "nan",
+                "leaves the sink out",
+            ),
+            "one maximum for the array": (
+                sink_wrong("one maximum"),
+                "one maximum for the whole array",
+            ),
+            "the score for its exponential": (
+                sink_wrong("no exponential"),
+                "in the place of its exponential",
+            ),
+            "the score for its exponential, shifted": (
+                sink_wrong("the scores' maximum, no exponential"),
+                "in the place of its exponential",
+            ),
+            "a sink that hands over 1": (
+                sink_wrong("value of 1"),
+                "hands over 1",
+            ),
+            "nothing arrives at the sink": (
+                sink_wrong("own score"),
+                "by its own score",
+            ),
+            "nothing arrives at the sink, sign turned": (
+                sink_wrong("own score, negative"),
+                "by its own score",
             ),
             "finite maximum of the scores alone": (
                 sink_wrong("the scores' maximum, if finite"),
-                "scores near 0 and the sink 1000",
+                "leaves the sink out",
             ),
             "sink taken off all scores": (
                 sink_wrong("the sink taken off"),
