@@ -31,7 +31,8 @@ Array = np.ndarray[Any, Any]
 def check_average_hull(answer: object) -> Verdict:
     """Check the points, of A to F, that a head can answer from (0, 0), (6, 0) and (0, 6)."""
     inside = (
-        "write the point as an average of the three: which weights come out?"
+        "write each of the points as an average of the three: which weights"
+        " come out?"
     )
     return check_choice(
         "average-hull",
@@ -124,10 +125,10 @@ def check_average_break(answer: object) -> Verdict:
         where = (
             "It is one of the values, and the hull has those."
             if np.isclose(FIVE_VALUES, point).all(axis=1).any()
-            else "It is in the hull: an average of the values, on the rim"
-            " perhaps."
+            else "It is in the hull, an average of the values, or so near its"
+            " rim that rounding decides: go further out."
         )
-        return wrong(name, f"The test is right about it. {where}", what)
+        return wrong(name, where, what)
     return right(name)
 
 
@@ -136,9 +137,9 @@ SMALLEST = 1e-4
 """A singular value below this is rounding."""
 
 
-def _rank(matrix: Array) -> Array:
+def _rank(matrix: Array, limit: float = SMALLEST) -> Array:
     sigma = np.linalg.svd(matrix, compute_uv=False)
-    return np.asarray((sigma > SMALLEST).sum())
+    return np.asarray((sigma > limit).sum())
 
 
 def _logs(weights: Array) -> Array:
@@ -153,7 +154,33 @@ def _needed_width(weights: Array) -> Array:
     return _rank(_centred(_logs(weights)))
 
 
+FROM_COLUMNS = (
+    "a number taken from each key's column, be it the mean of the column or"
+    " the log-weight of one query: what the softmax forgets is one number for"
+    " each of its rows."
+)
+
 WIDTH_MISTAKES = [
+    Mistake(
+        lambda p: np.maximum(_needed_width(p), 1),
+        "a width of at least 1: for uniform weights queries and keys are not"
+        " needed at all, and the answer is 0.",
+    ),
+    Mistake(
+        lambda p: np.linalg.matrix_rank(_centred(_logs(p))),
+        "a rank that counts rounding: there is a limit for that.",
+    ),
+    Mistake(
+        lambda p: _rank(_centred(np.log(p + 1e-12))),
+        "a small number added before the logarithm: weights may be as small"
+        " themselves.",
+    ),
+    Mistake(
+        lambda p: _rank(_centred(_logs(p)), 10 * SMALLEST),
+        "a limit that is too large: a singular value is compared with 10⁻⁴ as"
+        " it is, and an eigenvalue of the matrix times its transpose is a"
+        " square.",
+    ),
     Mistake(
         lambda p: _rank(p.astype(np.float64)),
         "the full rank, which the weights have whatever the width was, and"
@@ -165,8 +192,11 @@ WIDTH_MISTAKES = [
     ),
     Mistake(
         lambda p: _rank(_centred(_logs(p), axis=-2)),
-        "a mean taken over the queries: what the softmax forgets is one number"
-        " for each of its rows.",
+        FROM_COLUMNS,
+    ),
+    Mistake(
+        lambda p: _rank(_logs(p) - _logs(p)[:1]),
+        FROM_COLUMNS,
     ),
     Mistake(
         lambda p: _rank(_centred(_centred(_logs(p)), axis=-2)),
@@ -175,12 +205,14 @@ WIDTH_MISTAKES = [
     ),
     Mistake(
         lambda p: _rank(_logs(p)),
-        "the rank of log P as it is: scores are known up to one number in each"
-        " row, and that can cost a dimension.",
+        "the rank of log P, from which one number for all has been taken or"
+        " none: scores are known up to one number in each row, and that can"
+        " cost a dimension.",
     ),
     Mistake(
-        lambda p: np.linalg.matrix_rank(_centred(_logs(p))),
-        "a rank that counts rounding: there is a limit for that.",
+        lambda p: np.asarray(min(p.shape) - 1),
+        "the smaller side of the weights less one: the shape alone does not"
+        " tell.",
     ),
     Mistake(
         lambda p: np.asarray(p.shape[-1] - 1),
@@ -210,6 +242,16 @@ def _pattern(
     return softmax(reach * query @ key.T)
 
 
+def _with_a_last(sigma: float) -> Array:
+    """Return weights whose centred logarithms have two large singular values and this one."""
+    rng = np.random.default_rng(1)
+    query, key = rng.normal(size=(5, 2)), rng.normal(size=(6, 2))
+    query[2], key[4] = 0.0, key[1]  # what follows is at right angles to both
+    scores = query @ key.T
+    scores[2, [1, 4]] = sigma / np.sqrt(2), -sigma / np.sqrt(2)
+    return softmax(scores)
+
+
 def check_average_width(answer: object) -> Verdict:
     """Check ``needed_width(weights)``: the least d_k that gives weights (L, S)."""
     i, j = np.indices((5, 6))
@@ -217,8 +259,8 @@ def check_average_width(answer: object) -> Verdict:
     cases = [
         # Here nearly every mistake comes to a number of its own.
         Case(
-            "six queries, eight keys and d_k = 3",
-            (_pattern(6, 8, 3, seed=141, shared=True),),
+            "nine queries, twelve keys and d_k = 4",
+            (_pattern(9, 12, 4, seed=1, shared=True),),
         ),
         Case("nine queries, seven keys and d_k = 3", (_pattern(9, 7, 3),)),
         Case(
@@ -241,6 +283,14 @@ def check_average_width(answer: object) -> Verdict:
         Case(
             "nine queries, ten keys and d_k = 4 in float32",
             (_pattern(9, 10, 4).astype(np.float32),),
+        ),
+        Case(
+            "five queries, six keys and a third singular value of 7e-4",
+            (_with_a_last(7e-4),),
+        ),
+        Case(
+            "five queries, six keys and a third singular value of 4e-5",
+            (_with_a_last(4e-5),),
         ),
     ]
     return check_function(
@@ -265,13 +315,14 @@ def _window_mistake(power: float, factor: float = 1.0) -> Any:
     return mistaken
 
 
-def _no_square(times: Array, key_times: Array, sigma: float) -> Array:
-    return softmax(np.outer(times, key_times) / sigma**2)
+def _with_square(share: float) -> Any:
+    """Return the window whose scores have this share of the square of a key's time."""
 
+    def mistaken(times: Array, key_times: Array, sigma: float) -> Array:
+        scores = np.outer(times, key_times) + share * key_times**2
+        return softmax(scores / sigma**2)
 
-def _square_added(times: Array, key_times: Array, sigma: float) -> Array:
-    scores = np.outer(times, key_times) + key_times**2 / 2
-    return softmax(scores / sigma**2)
+    return mistaken
 
 
 WINDOW_MISTAKES = [
@@ -302,12 +353,17 @@ WINDOW_MISTAKES = [
         "a window that is as wide for every σ.",
     ),
     Mistake(
-        _no_square,
+        _with_square(0.0),
         "products t·t' alone: keys of late times win them all.",
     ),
     Mistake(
-        _square_added,
+        _with_square(0.5),
         "a square with the wrong sign.",
+    ),
+    Mistake(
+        _with_square(-1.0),
+        "a square of the key's time without its factor ½: multiply out"
+        " (t - t')² once more.",
     ),
 ]
 
@@ -386,6 +442,12 @@ def _head_by_head(combine: Callable[..., Any]) -> Any:
     return mistaken
 
 
+def _distances(weights: Array, places: Sequence[int]) -> Array:
+    """Return the sum of distances that have not been squared."""
+    losses = [_least_loss(weights, [place]) for place in places]
+    return np.asarray(np.sqrt(losses).sum())
+
+
 def _gains_added(weights: Array, places: Sequence[int]) -> Array:
     P = weights.astype(np.float64)
     gains = (P[:, list(places)] ** 2).sum(1) / (P**2).sum(1)
@@ -411,11 +473,11 @@ AT_THESE_PLACES = (
     " elsewhere is noise to the reader."
 )
 
+ONE_HEAD = "the loss of one head alone: a reader may mix them all."
+
 LOSS_MISTAKES = [
-    Mistake(
-        _head_by_head(min),
-        "the loss of the best head alone: a reader may mix them all.",
-    ),
+    Mistake(_head_by_head(lambda losses: losses[0]), ONE_HEAD),
+    Mistake(_head_by_head(lambda losses: losses[-1]), ONE_HEAD),
     Mistake(
         _head_by_head(np.mean),
         "the mean of the heads' losses: a reader may mix the heads.",
@@ -440,8 +502,12 @@ LOSS_MISTAKES = [
         "the mean over the places, where their sum is wanted.",
     ),
     Mistake(
+        _distances,
+        "the sum of the distances, where squared distances are wanted.",
+    ),
+    Mistake(
         lambda p, places: np.sqrt(_least_loss(p, places)),
-        "a distance that has not been squared.",
+        "the root of the sum: the squares themselves are wanted.",
     ),
     Mistake(
         _no_reader,

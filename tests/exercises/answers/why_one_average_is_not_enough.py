@@ -101,12 +101,6 @@ def width_epsilon(weights):
     return rank(logs - logs.mean(axis=1, keepdims=True))
 
 
-def width_threshold_of_float64(weights):
-    logs = np.log(weights)
-    logs = logs - logs.mean(axis=1, keepdims=True)
-    return np.linalg.matrix_rank(logs, tol=1e-8)
-
-
 def width_whole_mean(weights):
     logs = np.log(weights)
     return rank(logs - logs.mean())
@@ -118,6 +112,34 @@ def width_keys_less_one(weights):
 
 def width_winners(weights):
     return len(set(weights.argmax(axis=1).tolist()))
+
+
+def width_at_least_one(weights):
+    return max(1, int(width_mean(weights)))
+
+
+def width_smaller_side(weights):
+    return min(weights.shape) - 1
+
+
+def width_first_query_subtracted(weights):
+    logs = np.log(weights)
+    return rank(logs - logs[0])
+
+
+def width_limit(limit):
+    def needed(weights):
+        logs = np.log(weights)
+        logs = logs - logs.mean(axis=1, keepdims=True)
+        return np.linalg.matrix_rank(logs, tol=limit)
+
+    return needed
+
+
+def width_eigenvalues(weights):
+    logs = np.log(weights)
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    return int((np.linalg.eigvalsh(logs @ logs.T) > 1e-4).sum())
 
 
 def width_no_threshold(weights):
@@ -225,6 +247,20 @@ def loss_best_head(weights, places):
     return min(loss_of_one(row, places) for row in weights)
 
 
+def loss_first_head(weights, places):
+    return loss_of_one(weights[0], places)
+
+
+def loss_last_head(weights, places):
+    return loss_of_one(weights[-1], places)
+
+
+def loss_distances(weights, places):
+    return sum(
+        math.sqrt(loss_least_squares(weights, [place])) for place in places
+    )
+
+
 def loss_mean_of_heads(weights, places):
     return np.mean([loss_of_one(row, places) for row in weights])
 
@@ -303,7 +339,7 @@ PROOFS = [
             "side and corner too": ("ABCE", "B does not belong"),
             "mask forgotten": ("ADE", "D does not belong"),
             "everything near": ("ABCDEF", "B does not belong"),
-            "one missing": ("A", "is missing"),
+            "one missing": ("A", "each of the points"),
             "outside": ("AEF", "F does not belong"),
             "points instead of letters": ((2, 2), "letters from A to F"),
         },
@@ -330,6 +366,7 @@ PROOFS = [
         wrong={
             "an average": ([2, 2.5], "an average of the values"),
             "on a side": ([3, 0.5], "an average of the values"),
+            "a hair outside": ([4, 2.600001], "rounding decides"),
             "one of the values": ([2, 2], "one of the values"),
             "beyond the box": ([6.5, 2], "The test notices"),
             "beyond a diagonal": ([5.9, 0.1], "The test notices"),
@@ -357,18 +394,35 @@ PROOFS = [
                 width_of_centred_weights,
                 "full rank",
             ),
-            "log P not centred": (width_not_centred, "log P as it is"),
+            "log P not centred": (
+                width_not_centred,
+                "for all has been taken or none",
+            ),
             "rank of log P less one": (width_one_less, "not always one"),
-            "columns centred": (width_columns_centred, "over the queries"),
+            "columns centred": (width_columns_centred, "each key's column"),
             "rows and columns centred": (width_both_centred, "as well"),
             "as wide as can be": (width_as_wide_as_can_be, "full rank"),
             "NumPy's tolerance": (
                 width_default_tolerance,
                 "counts rounding",
             ),
-            "epsilon in the logarithm": (width_epsilon, "as small as"),
-            "threshold for float64": (width_threshold_of_float64, "float32"),
-            "one mean for all": (width_whole_mean, "expected"),
+            "never less than 1": (width_at_least_one, "at least 1"),
+            "smaller side less one": (width_smaller_side, "shape alone"),
+            "first query subtracted": (
+                width_first_query_subtracted,
+                "each of its rows",
+            ),
+            "limit 0.1": (width_limit(1e-1), "too large"),
+            "limit 0.01": (width_limit(1e-2), "too large"),
+            "limit 0.001": (width_limit(1e-3), "too large"),
+            "limit 1e-6": (width_limit(1e-6), "counts rounding"),
+            "eigenvalues compared": (width_eigenvalues, "a square"),
+            "epsilon in the logarithm": (
+                width_epsilon,
+                "before the logarithm",
+            ),
+            "threshold for float64": (width_limit(1e-8), "float32"),
+            "one mean for all": (width_whole_mean, "one number for all"),
             "S - 1": (width_keys_less_one, "any pattern"),
             "winners counted": (width_winners, "keys that win"),
             "rounding counted": (width_no_threshold, "rounding has"),
@@ -412,7 +466,7 @@ PROOFS = [
             ),
             "half forgotten": (
                 window_wrong(factor=2**0.5, square=-1),
-                "expected",
+                "factor ½",
             ),
             "absolute times": (window_of_positive_times, "around -100"),
             "one component": (
@@ -436,14 +490,17 @@ PROOFS = [
             "probes and PyTorch": loss_probes,
         },
         wrong={
-            "best head": (loss_best_head, "best head alone"),
+            "best head": (loss_best_head, "one head alone"),
+            "first head": (loss_first_head, "one head alone"),
+            "last head": (loss_last_head, "one head alone"),
+            "distances not squared": (loss_distances, "squared distances"),
             "mean of the heads' losses": (loss_mean_of_heads, "mean of the"),
             "savings added": (loss_savings_added, "save it once"),
             "heads averaged": (loss_heads_averaged, "heads' mean"),
             "the bound": (loss_bound, "these places alone"),
             "m less the rank": (loss_rank_bound, "these places alone"),
             "mean over places": (loss_mean_over_places, "mean over the"),
-            "distance not squared": (loss_root, "not been squared"),
+            "root of the sum": (loss_root, "root of the sum"),
             "other places forgotten": (
                 loss_places_alone,
                 "these places alone",
