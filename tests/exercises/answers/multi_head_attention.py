@@ -226,40 +226,109 @@ def sample(shape=(2, 5, 12), num_heads=3):
     return x, num_heads
 
 
-def test_by_slices(split):
-    x, H = sample()
+SHAPES = [(5, 12), (2, 5, 12), (4, 2, 5, 12)]
+
+
+def with_shapes(test):
+    """Return a test of a split that makes one of a single input for several."""
+    return lambda split: all(test(split, shape) for shape in SHAPES)
+
+
+def test_by_slices(split, shape=(2, 5, 12)):
+    x, H = sample(shape)
     heads = split(x, H)
-    if heads.shape != (2, 3, 5, 4):
+    if heads.shape != (*shape[:-2], 3, 5, 4):
         return False
     return all(
-        np.array_equal(heads[:, h], x[..., 4 * h : 4 * h + 4])
+        np.array_equal(heads[..., h, :, :], x[..., 4 * h : 4 * h + 4])
         for h in range(H)
     )
 
 
-def test_by_labels(split):
-    b, i, c = np.indices((3, 7, 10))
-    heads = split(100 * b + 10 * i + c, 5)
-    b, h, i, r = np.indices((3, 5, 7, 2))
-    return np.array_equal(heads, 100 * b + 10 * i + 2 * h + r)
+def test_by_labels(split, shape):
+    x, H = sample(shape)
+    *lead, h, i, r = np.indices((*shape[:-2], 3, 5, 4))
+    labels = np.ravel_multi_index((*lead, i, 4 * h + r), shape)
+    return np.array_equal(split(x, H), labels)
 
 
-def test_by_loops(split):
-    x = np.random.default_rng(0).normal(size=(2, 4, 6))
-    heads = split(x, 2)
-    for b, h, i, r in np.ndindex(2, 2, 4, 3):
-        if heads.shape != (2, 2, 4, 3):
-            return False
-        if heads[b, h, i, r] != x[b, i, 3 * h + r]:
+def test_by_loops(split, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    heads = split(x, 3)
+    if heads.shape != (*shape[:-2], 3, 5, 4):
+        return False
+    for *lead, h, i, r in np.ndindex(heads.shape):
+        if heads[(*lead, h, i, r)] != x[(*lead, i, 4 * h + r)]:
             return False
     return True
 
 
-def test_by_tensors(split):
-    x = torch.randn(2, 5, 12)
-    right = x.unflatten(-1, (3, 4)).transpose(1, 2)
+def test_by_tensors(split, shape):
+    x = torch.randn(shape)
+    right = x.unflatten(-1, (3, 4)).transpose(-3, -2)
     heads = split(x, 3)
     return heads.shape == right.shape and torch.equal(heads, right)
+
+
+def test_of_one_entry(split):
+    x, H = sample()
+    heads = split(x, H)
+    return heads.shape == (2, 3, 5, 4) and heads[1, 2, 3, 1] == x[1, 3, 9]
+
+
+def test_of_two_rows(split):
+    x, H = sample()
+    heads = split(x, H)
+    if heads.shape != (2, 3, 5, 4):
+        return False
+    return np.array_equal(heads[0, 0, 1], x[0, 1, :4]) and np.array_equal(
+        heads[1, 2, 3], x[1, 3, 8:]
+    )
+
+
+def test_of_first_position(split):
+    x, H = sample()
+    heads = split(x, H)
+    if heads.shape != (2, 3, 5, 4):
+        return False
+    return np.array_equal(heads[0, :, 0].ravel(), x[0, 0])
+
+
+def test_of_first_positions(split, shape):
+    x, H = sample(shape)
+    heads = split(x, H)
+    if heads.shape != (*shape[:-2], 3, 5, 4):
+        return False
+    return np.array_equal(heads[..., :4, :], split_slices(x, H)[..., :4, :])
+
+
+def test_of_last_numbers(split):
+    x, H = sample()
+    heads = split(x, H)
+    if heads.shape != (2, 3, 5, 4):
+        return False
+    return np.array_equal(heads[..., -1], x[..., 3::4].swapaxes(1, 2))
+
+
+def test_of_first_components(split, shape):
+    x, H = sample(shape)
+    heads = split(x, H)
+    if heads.shape != (*shape[:-2], 3, 5, 4):
+        return False
+    return np.array_equal(heads[..., :3], split_slices(x, H)[..., :3])
+
+
+def test_of_two_shapes(split):
+    return all(test_by_slices(split, shape) for shape in SHAPES[:2])
+
+
+def test_of_merged_numbers(split, shape):
+    x, H = sample(shape)
+    return np.array_equal(merge_loops(split(x, H)), x)
+
+
+def test_that_leaves_a_text(split):
+    return "right" if test_by_slices(split) else "wrong"
 
 
 def test_of_shapes(split):
@@ -457,6 +526,10 @@ def share_first(keys, num_heads):
     return np.repeat(keys[..., :1, :, :], num_heads, axis=-3)
 
 
+def share_by_number_of_heads(keys, num_heads):
+    return keys[..., np.arange(num_heads) // keys.shape[-3], :, :]
+
+
 def share_modulo(keys, num_heads):
     return keys[..., np.arange(num_heads) % keys.shape[-3], :, :]
 
@@ -496,6 +569,10 @@ def changed(**options):
     return lambda X_q, X_kv, W, num_heads, mask: layer(
         X_q, X_kv, W, num_heads, mask, **options
     )
+
+
+def one_head(x, num_heads):
+    return x[..., None, :, :]
 
 
 def mended_loops(x, W, num_heads):
@@ -675,6 +752,27 @@ def layer_no_maximum(X_q, X_kv, W, num_heads, mask):
     return merge_reshape(heads) @ W["W_O"] + W["b_O"]
 
 
+def layer_with_added(lowest):
+    def attend(X_q, X_kv, W, num_heads, mask):
+        scores, v = parts(X_q, X_kv, W, num_heads)
+        weights = softmax(scores + np.where(mask, 0, lowest))
+        return merge_reshape(weights @ v) @ W["W_O"] + W["b_O"]
+
+    return attend
+
+
+def layer_zeros_at_the_end(X_q, X_kv, W, num_heads, mask):
+    output = layer(X_q, X_kv, W, num_heads, mask)
+    shape = parts(X_q, X_kv, W, num_heads)[0].shape
+    seen = np.broadcast_to(mask, shape).any(axis=-1).all(axis=-2)
+    return np.where(seen[..., None], output, 0)
+
+
+def layer_scaled_by_values(X_q, X_kv, W, num_heads, mask):
+    d_v = W["W_V"].shape[1] // num_heads
+    return layer(X_q, X_kv, W, num_heads, mask, root=lambda *_: np.sqrt(d_v))
+
+
 def layer_unsqueezed(X_q, X_kv, W, num_heads, mask):
     if mask.ndim < 4 and X_q.shape[-2] == num_heads:
         mask = np.expand_dims(mask, 1)
@@ -848,14 +946,37 @@ PROOFS = [
     Proof(
         check_heads_test,
         right={
-            "slices": test_by_slices,
-            "labels": test_by_labels,
-            "loops": test_by_loops,
-            "tensors": test_by_tensors,
+            "slices": with_shapes(test_by_slices),
+            "labels": with_shapes(test_by_labels),
+            "loops": with_shapes(test_by_loops),
+            "tensors": with_shapes(test_by_tensors),
         },
         wrong={
             "shapes": (test_of_shapes, "by one reshape alone"),
-            "shapes, sizes equal": (test_of_shapes_alike, "cannot fail"),
+            "shapes, sizes equal": (
+                test_of_shapes_alike,
+                "by one reshape alone",
+            ),
+            "one shape": (test_by_slices, "from the front"),
+            "two shapes": (test_of_two_shapes, "several leading ones"),
+            "one number": (test_of_one_entry, "turns the last position"),
+            "two rows": (test_of_two_rows, "turns the last position"),
+            "first position": (test_of_first_position, "every sequence"),
+            "all positions but the last": (
+                with_shapes(test_of_first_positions),
+                "turns the last position",
+            ),
+            "last components": (test_of_last_numbers, "from the front"),
+            "all components but the last": (
+                with_shapes(test_of_first_components),
+                "last component",
+            ),
+            "numbers merged again": (
+                with_shapes(test_of_merged_numbers),
+                "one head of the whole width",
+            ),
+            "a text": (test_that_leaves_a_text, "one boolean is expected"),
+            "a dict": (lambda split: {"right": True}, "a dict, and one"),
             "ones": (test_of_ones, "by one reshape alone"),
             "round trip by reshape": (test_of_round_trip, "it says False"),
             "round trip without a batch": (
@@ -898,7 +1019,11 @@ PROOFS = [
             "keys repeated": (share_positions, "within each head"),
             "components repeated": (share_components, "components"),
             "batch repeated": (share_batch, "the batch"),
-            "axis 1": (share_fixed_axis, "no batch"),
+            "axis 1": (share_fixed_axis, "count from the front"),
+            "divided by the number of heads": (
+                share_by_number_of_heads,
+                "divide by",
+            ),
             "too often": (share_too_often, "how many"),
             "first head": (share_first, "first head"),
             "always twice": (share_twice, "for 8 heads"),
@@ -942,6 +1067,17 @@ PROOFS = [
             "heads take turns, merged in blocks": (
                 mended(split=split_turns),
                 "take turns",
+            ),
+            "not split": (
+                mended(split=one_head),
+                "one head of the whole width",
+            ),
+            "not split, scale of a head": (
+                mended(
+                    split=one_head,
+                    root=lambda d_k, d_model, H: np.sqrt(d_model / H),
+                ),
+                "one head of the whole width",
             ),
             "softmax over queries": (mended(axis=-2), "over the queries"),
             "scale of the model": (
@@ -1041,6 +1177,21 @@ PROOFS = [
                 changed(lowest=-1e9),
                 "large negative number",
             ),
+            "-1e4 added": (layer_with_added(-1e4), "added to the scores"),
+            "-1e9 added": (layer_with_added(-1e9), "added to the scores"),
+            "zeros in the output": (
+                layer_zeros_at_the_end,
+                "the head that gives zeros",
+            ),
+            "scale of the values": (layer_scaled_by_values, "√d_v"),
+            "heads take turns": (
+                changed(split=split_turns, merge=merge_turns),
+                "take turns",
+            ),
+            "heads take turns, merged in blocks": (
+                changed(split=split_turns),
+                "take turns",
+            ),
             "NaN for nothing": (layer_nan, "0/0"),
             "no maximum": (layer_no_maximum, "nan"),
             "mask unsqueezed": (
@@ -1070,11 +1221,14 @@ PROOFS = [
         right={
             "roots": [math.sqrt(1.5), 0.75],
             "three decimals": (1.225, 0.75),
+            "three digits": (1.22, 0.75),
             "an array": 96 / np.sqrt([96 * 64, 128 * 128]),
         },
         wrong={
             "variances": ([1.5, 0.5625], "variances"),
             "no groups": ([1, 0.5], "without groups"),
+            "keys as wide as queries": ([1, 0.75], "as many columns"),
+            "third digit wrong": ([1.23, 0.75], "index [0]"),
             "three times 48 columns": ([1.2247, 0.5], "fewer than three"),
             "half stacked": ([1.2247, 0.8660], "the same variance"),
             "unscaled": ([3.4641, 2.1213], "spread of q·k"),
