@@ -375,7 +375,10 @@ def check_heads_test(answer: Any) -> Verdict:
             if (verdict := returns_nothing(name, result)) is not None:
                 return verdict
         except AnswerError as error:
-            return wrong(name, f"With {given}, {error}.", given)
+            why = str(error).rstrip(": .")
+            if isinstance(error.cause, AssertionError):
+                why += ", where False is to be returned"
+            return wrong(name, f"With {given}, {why}.", given)
         judged = _as_boolean(result)
         if judged is None:
             return wrong(

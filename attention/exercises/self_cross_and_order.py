@@ -113,9 +113,15 @@ def check_order_twins(answer: object) -> Verdict:
     if unanswered(answer):
         return blank(name)
     if not isinstance(answer, tuple | list) or len(answer) != 2:
+        count = (
+            f" of length {len(answer)}"
+            if isinstance(answer, tuple | list)
+            else ""
+        )
         return wrong(
             name,
-            f"This is {described(answer)}, and a pair of texts is wanted.",
+            f"This is {described(answer)}{count}, and a pair of texts is"
+            " wanted.",
             what,
         )
     for text in answer:
@@ -158,9 +164,8 @@ def _why_not_twins(one: str, other: str) -> str:
         if times * len(other) != other.count(letter) * len(one)
     )
     return (
-        f"{told} The letter {letter} stands at {one.count(letter)} of"
-        f" {len(one)} places in one text and at {other.count(letter)} of"
-        f" {len(other)} in the other, and an average notices."
+        f"{told} The texts have the same letters and end alike, but the letter"
+        f" {letter} does not count for the same in the two averages."
     )
 
 
@@ -324,6 +329,20 @@ def _no_minus(x: Array, t: Array) -> Array:
     return np.stack(both, axis=-1).reshape(x.shape)
 
 
+def _second_from_the_turned(x: Array, t: Array) -> Array:
+    """Compute the second member of each pair from the first after its turn."""
+    omega = 10_000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
+    cos, sin = np.cos(t[:, None] * omega), np.sin(t[:, None] * omega)
+    first = x[..., 0::2] * cos - x[..., 1::2] * sin
+    both = (first, first * sin + x[..., 1::2] * cos)
+    return np.stack(both, axis=-1).reshape(x.shape)
+
+
+def _left_as_halves(x: Array, t: Array) -> Array:
+    pairs = _turned(x, t)
+    return np.concatenate((pairs[..., 0::2], pairs[..., 1::2]), axis=-1)
+
+
 def check_order_rope(answer: object) -> Verdict:
     """Check ``turned(x, positions)``: rotary embedding in pairs of neighbours."""
 
@@ -358,6 +377,16 @@ def check_order_rope(answer: object) -> Verdict:
                 lambda x, t: _turned(x, -t),
                 "a turn the other way round: compare the signs of the sines"
                 " with those of the chapter's matrix.",
+            ),
+            Mistake(
+                _second_from_the_turned,
+                "second members computed from first members that have been"
+                " turned already.",
+            ),
+            Mistake(
+                _left_as_halves,
+                "the right turn, with all first members in front of all second"
+                " ones: each pair is to stay at its two places.",
             ),
             Mistake(
                 _no_minus,
@@ -402,6 +431,15 @@ def check_order_carry(answer: object) -> Verdict:
         halves = stored.reshape(num_heads, 2, -1, *stored.shape[1:])
         return halves.swapaxes(1, 2).reshape(stored.shape)
 
+    def first_head(stored: Array, num_heads: int) -> Array:
+        d_k = len(stored) // num_heads
+        head = expected(stored[:d_k], 1)
+        return np.concatenate([head, stored[d_k:]])
+
+    def second_first(stored: Array, num_heads: int) -> Array:
+        pairs = _rows(stored, num_heads)[:, :, ::-1]
+        return pairs.swapaxes(1, 2).reshape(stored.shape)
+
     def heads_moved(stored: Array, num_heads: int) -> Array:
         heads = stored.reshape(num_heads, -1, *stored.shape[1:])
         return heads.swapaxes(0, 1).reshape(stored.shape)
@@ -439,6 +477,15 @@ def check_order_carry(answer: object) -> Verdict:
                 "one order for the whole width: each head has its own pairs.",
             ),
             Mistake(
+                first_head,
+                "the rows of the first head reordered, and those of the others"
+                " left as they were.",
+            ),
+            Mistake(
+                second_first,
+                "the second members of all pairs in front of the first ones.",
+            ),
+            Mistake(
                 columns,
                 "columns reordered: they belong to the inputs, and PyTorch"
                 " stores the outputs as rows.",
@@ -456,6 +503,12 @@ def check_order_carry(answer: object) -> Verdict:
 
 
 # ------------------------------------------------------------------- values that know distances
+FROM_ZERO_EACH = (
+    "positions that begin at 0 for the queries, and at 0 for the keys: how far"
+    " apart the two stand is lost."
+)
+
+
 def check_order_values(answer: object) -> Verdict:
     """Check ``by_distance(weights, value, query_positions, key_positions)``."""
 
@@ -544,7 +597,13 @@ def check_order_values(answer: object) -> Verdict:
                 lambda weights, value, t, s: factored(-1, 1)(
                     weights, value, np.arange(len(t)), np.arange(len(s))
                 ),
-                "positions counted from 0, whatever positions are given.",
+                FROM_ZERO_EACH,
+            ),
+            Mistake(
+                lambda weights, value, t, s: factored(-1, 1)(
+                    weights, value, t - t.min(), s - s.min()
+                ),
+                FROM_ZERO_EACH,
             ),
             Mistake(
                 factored(0, 0),

@@ -997,7 +997,7 @@ PROOFS = [
                 test_by_the_wrong_measure,
                 "Compute by hand",
             ),
-            "asserts": (test_that_asserts, "raises AssertionError"),
+            "asserts": (test_that_asserts, "AssertionError, where False"),
             "entry by entry": (test_entry_by_entry, "one boolean"),
             "always false": (lambda split: False, "right or wrong"),
         },

@@ -289,6 +289,11 @@ def rope_cosines_alone(x, positions):
     return x * np.repeat(np.cos(positions[:, None] * omega), 2, axis=-1)
 
 
+def rope_left_as_halves(x, positions):
+    turned = rope_complex(x, positions)
+    return np.concatenate([turned[..., 0::2], turned[..., 1::2]], axis=-1)
+
+
 def rope_overwritten(x, positions):  # the first half is turned too early
     omega = 10_000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
     cos = np.cos(positions[:, None] * omega)
@@ -348,6 +353,19 @@ def carry_heads_mixed(stored, num_heads):
 
 def carry_nothing(stored, num_heads):
     return stored
+
+
+def carry_first_head(stored, num_heads):
+    d_k = len(stored) // num_heads
+    out = stored.copy()
+    out[:d_k] = np.concatenate([stored[0:d_k:2], stored[1:d_k:2]])
+    return out
+
+
+def carry_second_members_first(stored, num_heads):
+    d_k = len(stored) // num_heads
+    sigma = np.r_[1:d_k:2, 0:d_k:2]
+    return stored.reshape(num_heads, d_k, -1)[:, sigma].reshape(stored.shape)
 
 
 def carry_pairs_swapped(stored, num_heads):
@@ -442,6 +460,12 @@ def values_counted(weights, value, query_positions, key_positions):
     return rope_complex(weights @ turned, -np.arange(weights.shape[-2]))
 
 
+def values_from_the_least(weights, value, query_positions, key_positions):
+    t = query_positions - query_positions.min()
+    s = key_positions - key_positions.min()
+    return values_factored(weights, value, t, s)
+
+
 def values_consecutive(weights, value, query_positions, key_positions):
     t = query_positions[0] + np.arange(weights.shape[-2])
     s = key_positions[0] + np.arange(weights.shape[-1])
@@ -508,12 +532,14 @@ PROOFS = [
             "one letter, repeated": (("aa", "aaaa"), "one letter only"),
             "other order, same length": (("abc", "bac"), "differ in length"),
             "other end": (("ab", "bbaa"), "end in different"),
-            "other proportions": (("ab", "abb"), "1 of 2 places"),
+            "other proportions": (("ab", "abb"), "count for the same"),
             "one letter more": (("ab", "acb"), "the letter c"),
-            "prefix": (("cab", "ccab"), "an average notices"),
+            "prefix": (("cab", "ccab"), "the letter c"),
             "digits": (("12", "1122"), "small letters"),
             "too long": (("ab", "ab" * 30), "more than 40"),
             "one text": ("ab", "a pair of texts"),
+            "one text in a tuple": (("ab",), "of length 1, and a pair"),
+            "three texts": (["ab", "aabb", "aaabbb"], "of length 3"),
         },
     ),
     Proof(
@@ -569,7 +595,11 @@ PROOFS = [
                 "[7, 0, 31, 2]",
             ),
             "cosines alone": (rope_cosines_alone, "expected"),
-            "overwritten on the way": (rope_overwritten, "expected"),
+            "overwritten on the way": (
+                rope_overwritten,
+                "been turned already",
+            ),
+            "left as halves": (rope_left_as_halves, "its two places"),
         },
     ),
     Proof(
@@ -585,6 +615,11 @@ PROOFS = [
             "whole width": (carry_whole_width, "whole width"),
             "columns": (carry_columns, "columns"),
             "heads mixed": (carry_heads_mixed, "leaves its head"),
+            "first head alone": (carry_first_head, "the first head"),
+            "second members first": (
+                carry_second_members_first,
+                "in front of the first",
+            ),
             "nothing done": (carry_nothing, "as they were"),
             "members of a pair exchanged": (carry_pairs_swapped, "expected"),
             "no bias": (carry_for_matrices_alone, "raises IndexError"),
@@ -607,7 +642,11 @@ PROOFS = [
             "both turned back": (values_both_back, "add up"),
             "half-split": (values_half_split, "other pairing"),
             "plain attention": (values_plain, "nothing has been turned"),
-            "positions counted": (values_counted, "counted from 0"),
+            "positions counted": (values_counted, "at 0 for the keys"),
+            "positions from the least": (
+                values_from_the_least,
+                "at 0 for the keys",
+            ),
             "positions in a row taken for granted": (
                 values_consecutive,
                 "out of order",
