@@ -41,7 +41,8 @@ def check_learn_notes(answer: object) -> Verdict:
         answer,
         [3 / 15, 6 / 15, 6 / 15],
         {
-            "the search for A among the tokens: it goes through the notes.": [
+            "a search for A among the tokens: the search is to go through the"
+            " notes.": [
                 18 / 20,
                 1 / 20,
                 1 / 20,
@@ -141,17 +142,17 @@ def check_learn_habits(answer: object) -> Verdict:
     def by_peak(weights: Array) -> tuple[Array, Array]:
         return _habits()((weights == weights.max(-1, keepdims=True)) * 1.0)
 
-    def every(offset: Callable[[int], int]) -> Any:
+    def at(
+        queries: Callable[[int], range], back: Callable[[int], int]
+    ) -> Any:
+        """Take some queries with the keys so many places back."""
         return lambda n: (
-            np.arange(offset(n), 2 * n),
-            np.arange(2 * n - offset(n)),
+            np.array(queries(n)),
+            np.array(queries(n)) - back(n),
         )
 
-    def late(back: Callable[[int], int], last: int = 1) -> Any:
-        return lambda n: (
-            np.arange(n, 2 * n - last),
-            np.arange(n - back(n), 2 * n - last - back(n)),
-        )
+    def late(n: int) -> range:
+        return range(n, 2 * n - 1)
 
     cases = [
         case(1, 1, 3),
@@ -165,34 +166,73 @@ def check_learn_habits(answer: object) -> Verdict:
         cases,
         [
             Mistake(
-                _habits(previous=every(lambda n: 1)),
+                _habits(previous=at(lambda n: range(1, 2 * n), lambda n: 1)),
                 "a previous-token score over both copies: only notes in the"
                 " first copy are ever looked for.",
             ),
             Mistake(
-                _habits(induction=late(lambda n: n)),
+                _habits(induction=at(late, lambda n: n)),
                 "the weight on the first copy of the query's own token: the"
                 " answer stands one place after it.",
             ),
             Mistake(
-                _habits(induction=late(lambda n: n + 1)),
+                _habits(induction=at(late, lambda n: n + 1)),
                 "the weight one place before the first copy of the token: the"
                 " answer stands after it.",
             ),
             Mistake(
-                _habits(induction=late(lambda n: n - 1, last=0)),
+                _habits(
+                    induction=at(lambda n: range(n, 2 * n), lambda n: n - 1)
+                ),
                 "an induction score that counts the last query too: after it"
                 " comes no token of the sequence.",
             ),
             Mistake(
-                _habits(induction=every(lambda n: n - 1)),
+                _habits(
+                    induction=at(
+                        lambda n: range(n - 1, 2 * n), lambda n: n - 1
+                    )
+                ),
                 "the whole diagonal n - 1 places back: it holds one query too"
                 " many at either end.",
             ),
             Mistake(
-                _habits(previous=late(lambda n: 1)),
+                _habits(previous=at(late, lambda n: 1)),
                 "a previous-token score of the second copy: the notes that are"
                 " looked for stand in the first.",
+            ),
+            Mistake(
+                _habits(previous=at(lambda n: range(1, n + 1), lambda n: 1)),
+                "a previous-token score that counts query n too, the first of"
+                " the second copy.",
+            ),
+            Mistake(
+                _habits(previous=at(range, lambda n: 1)),
+                "a previous-token score with one query too many: query 0 has"
+                " no key before it, and the index -1 is that of the last key.",
+            ),
+            Mistake(
+                _habits(previous=at(lambda n: range(1, n), lambda n: 0)),
+                "the weight on the query's own position, where that on the"
+                " position before it is wanted.",
+            ),
+            Mistake(
+                _habits(
+                    induction=at(
+                        lambda n: range(n + 1, 2 * n - 1), lambda n: n - 1
+                    )
+                ),
+                "an induction score without query n: with the second copy of"
+                " the first token, the next one is known.",
+            ),
+            Mistake(
+                _habits(
+                    induction=at(
+                        lambda n: range(n, 2 * n - 2), lambda n: n - 1
+                    )
+                ),
+                "an induction score without query 2n - 2: one more token comes"
+                " after it, and can be predicted.",
             ),
             Mistake(
                 lambda weights: _habits()(weights.swapaxes(-1, -2)),
@@ -304,6 +344,8 @@ VALUES = np.array(
 )
 WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
 MOVED = 0.7
+ROUNDING = 5e-4
+"""How far the sum of weights that were rounded may be from 1; components of values go up to 4."""
 
 
 def check_learn_weights(answer: object) -> Verdict:
@@ -325,22 +367,24 @@ def check_learn_weights(answer: object) -> Verdict:
             f"This has shape {p.shape}, and six weights are wanted.",
             what,
         )
-    if says := _no_weights(p):
-        return wrong(name, says, what)
+    if not np.isfinite(p).all():
+        return wrong(name, "It is not finite.", what)
     output, wanted = p @ VALUES, WEIGHTS @ VALUES
-    if not np.allclose(output, wanted, rtol=0, atol=1e-6):
+    if not np.allclose(output, wanted, rtol=0, atol=4 * ROUNDING):
         return wrong(
             name,
-            f"These weights give the output ({output[0]:.4g},"
-            f" {output[1]:.4g}), and the given ones ({wanted[0]:.4g},"
-            f" {wanted[1]:.4g}).",
+            f"These weights give the output ({output[0]:.6g},"
+            f" {output[1]:.6g}), and the given ones ({wanted[0]:.6g},"
+            f" {wanted[1]:.6g}).",
             what,
         )
+    if says := _no_weights(p):
+        return wrong(name, says, what)
     moved = float(np.abs(p - WEIGHTS).sum() / 2)
     if moved < MOVED - 1e-6:
         return wrong(
             name,
-            f"The output is the same, and {moved:.2f} of the weight has moved:"
+            f"The output is the same, and {moved:.4f} of the weight has moved:"
             f" {MOVED} or more is wanted. Which keys could take more?",
             what,
         )
@@ -348,16 +392,18 @@ def check_learn_weights(answer: object) -> Verdict:
 
 
 def _no_weights(p: Array) -> str:
-    """Say why six numbers are no weights; nothing if they are."""
-    if not np.isfinite(p).all():
-        return "It is not finite."
+    """Say why six numbers with the right output are no weights; nothing if they are."""
+    if abs(p.sum() - 1) > ROUNDING:
+        return (
+            f"The output is right, but the weights add up to {p.sum():.6g} and"
+            " not to 1."
+        )
     if p.min() < -1e-6:
         return (
-            f"Key {int(p.argmin())} has a negative weight, which no softmax"
-            " gives: go less far in the same direction."
+            f"The output is right, but key {int(p.argmin())} has a negative"
+            " weight, which no softmax gives: go less far in the same"
+            " direction."
         )
-    if abs(p.sum() - 1) > 1e-6:
-        return f"The weights add up to {p.sum():.4g}."
     return ""
 
 
@@ -443,7 +489,7 @@ def _why_not_all_four(scores: Array, gains: Array, leads: Array) -> str:
     """Say what keeps two heads from being right in all four sequences."""
     good = SIGNS * leads >= LEAST
     found = "The leads are " + ", ".join(
-        f"{lead:.2f} in {name}"
+        f"{lead + 0.0:.3g} in {name}"  # no -0
         for lead, name in zip(leads, NAMES, strict=True)
     )
     denominators = np.exp(scores[:, np.arange(5), FOUR]).sum(-1)  # (H, 4)
@@ -472,7 +518,10 @@ def _why_not_all_four(scores: Array, gains: Array, leads: Array) -> str:
             " leads are a sum as in the chapter's proof, which cannot work."
         )
     elif (SIGNS * leads > 0).all():
-        why = f"The signs are right: make every lead {LEAST} or more."
+        why = (
+            f"The signs are right: make every lead at least {LEAST} in"
+            " absolute value."
+        )
     else:
         bad = [name for name, g in zip(NAMES, good, strict=True) if not g]
         why = f"Look again at {' and '.join(bad)}."

@@ -107,6 +107,36 @@ def habits_second_copy(weights):
     return habits_at(weights, late, (late, late - n + 1))
 
 
+def habits_previous_at(first, last, back=1):
+    def habits(weights):
+        n, _, late = places(weights)
+        early = np.arange(first, n + last)
+        return (
+            weights[..., early, early - back].mean((0, 2)),
+            weights[..., late, late - n + 1].mean((0, 2)),
+        )
+
+    return habits
+
+
+def habits_induction_at(first, last):
+    def habits(weights):
+        n, early, _ = places(weights)
+        late = np.arange(n + first, 2 * n - 1 + last)
+        return (
+            weights[..., early, early - 1].mean((0, 2)),
+            weights[..., late, late - n + 1].mean((0, 2)),
+        )
+
+    return habits
+
+
+def habits_divided_by_n(weights):
+    n = weights.shape[-1] // 2
+    previous, induction = habits_index(weights)
+    return previous * (n - 1) / n, induction
+
+
 def habits_transposed(weights):
     return habits_index(np.swapaxes(weights, -1, -2))
 
@@ -303,6 +333,11 @@ def heads_too_faint():
     return scores, gains / 100
 
 
+def heads_far_too_faint():
+    scores, gains = heads_by_denominator()
+    return scores, gains / 1e5
+
+
 def heads_equal():
     scores, gains = heads_by_denominator()
     return np.stack([scores[0]] * 2), np.stack([gains[0]] * 2)
@@ -342,7 +377,10 @@ PROOFS = [
             "a tensor": torch.tensor([3, 6, 6]) / 15,
         },
         wrong={
-            "tokens searched": ([0.9, 0.05, 0.05], "the notes"),
+            "tokens searched": (
+                [0.9, 0.05, 0.05],
+                "the search is to go",
+            ),
             "matches alone": ([0, 0.5, 0.5], "exponential is 1"),
             "uniform": ([0.6, 0.2, 0.2], "counts more"),
             "last match": ([0.3, 0.1, 0.6], "last match"),
@@ -389,6 +427,30 @@ PROOFS = [
                 habits_second_copy,
                 "second copy",
             ),
+            "previous of query n too": (
+                habits_previous_at(1, 1),
+                "query n too",
+            ),
+            "previous of query 0 too": (
+                habits_previous_at(0, 0),
+                "query 0 has no key",
+            ),
+            "previous divided by n": (
+                habits_divided_by_n,
+                "one query too many",
+            ),
+            "own position for previous": (
+                habits_previous_at(1, 0, back=0),
+                "own position",
+            ),
+            "induction from n + 1": (
+                habits_induction_at(1, 0),
+                "without query n:",
+            ),
+            "induction up to 2n - 3": (
+                habits_induction_at(0, -1),
+                "without query 2n - 2",
+            ),
             "transposed": (habits_transposed, "exchanged"),
             "scores exchanged": (habits_swapped, "other order"),
             "sums": (habits_summed, "sums of weights"),
@@ -428,6 +490,7 @@ PROOFS = [
         right={
             "most on key 4": [0.1, 0, 0.1, 0, 0.8, 0],
             "some on key 5": np.array([0.2, 0, 0, 0, 0.6, 0.2]),
+            "rounded to four decimals": [0.1001, 0, 0.1, 0, 0.8, 0],
             "a step in the null space": torch.tensor(
                 [0.4, 0.3, 0.2, 0.1, 0, 0], dtype=torch.float64
             )
@@ -438,8 +501,20 @@ PROOFS = [
             "not far enough": ([0.25, 0.15, 0.15, 0.05, 0.4, 0], "moved"),
             "uniform": ([1 / 6] * 6, "the output"),
             "a permutation": ([0.1, 0.2, 0.3, 0.4, 0, 0], "the output"),
-            "too far": ([-0.2, 0.1, 0.1, -0.1, 1.1, 0], "negative"),
+            "too far": ([-0.05, 0, 0.05, -0.05, 1, 0.05], "the output"),
+            "too far in the right direction": (
+                [0.04, -0.06, 0.08, -0.02, 0.96, 0],
+                "go less far",
+            ),
+            "negative, with another output": (
+                [0.4, 0.3, 0.2, 0.2, -0.1, 0],
+                "output (1.8, 1.5)",
+            ),
             "sum not 1": ([0, 0.0, 0.1, 0, 0.8, 0], "add up to 0.9"),
+            "sum not quite 1": (
+                [0.1008, 0, 0.1, 0, 0.8, 0],
+                "to 1.0008 and",
+            ),
             "key 4 alone": ([0, 0, 0, 0, 1, 0], "the output"),
             "four weights": ([0.4, 0.3, 0.2, 0.1], "six weights"),
             "NaN": ([np.nan] * 6, "finite"),
@@ -458,7 +533,8 @@ PROOFS = [
             "same denominators": (heads_same_denominator, "same sum"),
             "no gains": (heads_without_gains, "any gains"),
             "wrong way round": (heads_wrong_way_round, "wrong way round"),
-            "too faint": (heads_too_faint, "or more"),
+            "too faint": (heads_too_faint, "in absolute value"),
+            "far too faint": (heads_far_too_faint, "-2.4e-05 in s12"),
             "two equal heads": (heads_equal, "share a denominator"),
             "second head too weak": (heads_one_sequence_wrong, "s2"),
             "scores alone": (heads_only_scores, "scores and gains"),
