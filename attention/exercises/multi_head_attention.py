@@ -231,14 +231,6 @@ def _reversed_from(
     return heads
 
 
-def _right_once(x: Array, num_heads: int) -> Array:
-    """Cut by one reshape alone, but for the first position of the first sequence."""
-    heads = np.array(_memory_split(x, num_heads))
-    first: Any = (0,) * (x.ndim - 2)
-    heads[(*first, slice(None), 0)] = x[(*first, 0)].reshape(num_heads, -1)
-    return heads
-
-
 def _last_component_lost(x: Array, num_heads: int) -> Array:
     heads = np.array(split_heads(x, num_heads))
     heads[..., -1] = 0
@@ -298,11 +290,6 @@ SPLITS: list[tuple[str, bool, Callable[[Array, int], Array]]] = [
         "that gives every position what the first one has",
         False,
         partial(_first_for_all, -2),
-    ),
-    (
-        "that is right at the first position of the first sequence alone",
-        False,
-        _right_once,
     ),
     (
         "that turns the last head around",

@@ -294,12 +294,17 @@ def test_of_first_position(split):
     return np.array_equal(heads[0, :, 0].ravel(), x[0, 0])
 
 
-def test_of_first_positions(split, shape):
-    x, H = sample(shape)
-    heads = split(x, H)
-    if heads.shape != (*shape[:-2], 3, 5, 4):
-        return False
-    return np.array_equal(heads[..., :4, :], split_slices(x, H)[..., :4, :])
+def test_of_some(*some):
+    """Return a test, on all shapes, of the numbers at a slice alone."""
+
+    def test(split, shape):
+        x, H = sample(shape)
+        heads, right = split(x, H), split_slices(x, H)
+        return heads.shape == right.shape and np.array_equal(
+            heads[(..., *some)], right[(..., *some)]
+        )
+
+    return with_shapes(test)
 
 
 def test_of_last_numbers(split):
@@ -310,14 +315,6 @@ def test_of_last_numbers(split):
     return np.array_equal(heads[..., -1], x[..., 3::4].swapaxes(1, 2))
 
 
-def test_of_first_components(split, shape):
-    x, H = sample(shape)
-    heads = split(x, H)
-    if heads.shape != (*shape[:-2], 3, 5, 4):
-        return False
-    return np.array_equal(heads[..., :3], split_slices(x, H)[..., :3])
-
-
 def test_of_two_shapes(split):
     return all(test_by_slices(split, shape) for shape in SHAPES[:2])
 
@@ -325,6 +322,17 @@ def test_of_two_shapes(split):
 def test_of_merged_numbers(split, shape):
     x, H = sample(shape)
     return np.array_equal(merge_loops(split(x, H)), x)
+
+
+def test_of_several_heads(split, shape):
+    x, H = sample(shape)
+    heads = split(x, H)
+    return heads.shape[-3] > 1 and np.array_equal(merge_loops(heads), x)
+
+
+def test_of_the_shape_with_four_axes(split):
+    x, H = sample((4, 4, 5, 12))
+    return split(x, H).shape == (4, 4, 3, 5, 4) and test_of_two_shapes(split)
 
 
 def test_that_leaves_a_text(split):
@@ -962,18 +970,34 @@ PROOFS = [
             "one number": (test_of_one_entry, "turns the last position"),
             "two rows": (test_of_two_rows, "turns the last position"),
             "first position": (test_of_first_position, "every sequence"),
+            "first position of all sequences": (
+                test_of_some(slice(1), slice(None)),
+                "every position",
+            ),
             "all positions but the last": (
-                with_shapes(test_of_first_positions),
+                test_of_some(slice(-1), slice(None)),
                 "turns the last position",
+            ),
+            "all heads but the last": (
+                test_of_some(slice(-1), slice(None), slice(None)),
+                "turns the last head",
             ),
             "last components": (test_of_last_numbers, "from the front"),
             "all components but the last": (
-                with_shapes(test_of_first_components),
+                test_of_some(slice(-1)),
                 "last component",
             ),
             "numbers merged again": (
                 with_shapes(test_of_merged_numbers),
                 "one head of the whole width",
+            ),
+            "numbers merged again, from several heads": (
+                with_shapes(test_of_several_heads),
+                "number of heads for their width",
+            ),
+            "two leading axes by the shape alone": (
+                test_of_the_shape_with_four_axes,
+                "exchanges two leading axes",
             ),
             "a text": (test_that_leaves_a_text, "one boolean is expected"),
             "a dict": (lambda split: {"right": True}, "a dict, and one"),
@@ -1228,7 +1252,7 @@ PROOFS = [
             "variances": ([1.5, 0.5625], "variances"),
             "no groups": ([1, 0.5], "without groups"),
             "keys as wide as queries": ([1, 0.75], "as many columns"),
-            "third digit wrong": ([1.23, 0.75], "index [0]"),
+            "third digit wrong": ([1.23, 0.75], "the first number"),
             "three times 48 columns": ([1.2247, 0.5], "fewer than three"),
             "half stacked": ([1.2247, 0.8660], "the same variance"),
             "unscaled": ([3.4641, 2.1213], "spread of q·k"),
