@@ -131,9 +131,6 @@ def check_learn_habits(answer: object) -> Verdict:
         )
         return Case(what, (softmax(scores).astype(dtype),))
 
-    def swapped(weights: Array) -> tuple[Array, Array]:
-        return _habits()(weights)[::-1]
-
     def summed(weights: Array) -> tuple[Array, Array]:
         previous, induction = _habits()(weights)
         n = weights.shape[-1] // 2
@@ -238,7 +235,6 @@ def check_learn_habits(answer: object) -> Verdict:
                 lambda weights: _habits()(weights.swapaxes(-1, -2)),
                 "queries and keys exchanged: the last axis is the keys'.",
             ),
-            Mistake(swapped, "the two scores in the other order."),
             Mistake(summed, "sums of weights, where a mean is wanted."),
             Mistake(
                 by_peak,
@@ -246,6 +242,7 @@ def check_learn_habits(answer: object) -> Verdict:
                 " of the weight itself.",
             ),
         ],
+        results=("the previous-token score", "the induction score"),
     )
 
 

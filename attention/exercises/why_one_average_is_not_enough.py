@@ -315,11 +315,12 @@ def _window_mistake(power: float, factor: float = 1.0) -> Any:
     return mistaken
 
 
-def _with_square(share: float) -> Any:
+def _with_square(share: float, signed: bool = True) -> Any:
     """Return the window whose scores have this share of the square of a key's time."""
 
     def mistaken(times: Array, key_times: Array, sigma: float) -> Array:
-        scores = np.outer(times, key_times) + share * key_times**2
+        product = np.outer(times, key_times if signed else abs(key_times))
+        scores = product + share * key_times**2
         return softmax(scores / sigma**2)
 
     return mistaken
@@ -351,6 +352,10 @@ WINDOW_MISTAKES = [
     Mistake(
         _window_mistake(0),
         "a window that is as wide for every σ.",
+    ),
+    Mistake(
+        _with_square(-0.5, signed=False),
+        "a window for times from 0 on: times may be negative too.",
     ),
     Mistake(
         _with_square(0.0),
@@ -393,6 +398,17 @@ def _weights_of(answer: Callable[..., Any]) -> Callable[..., Any]:
     return weights
 
 
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one result as a tuple, whose part a verdict can call by its name."""
+
+    @wraps(function)
+    def part(*arguments: Any) -> Any:
+        result = function(*arguments)
+        return None if result is None else (result,)
+
+    return part
+
+
 def check_average_window(answer: object) -> Verdict:
     """Check the mended ``window_head(times, key_times, sigma)``, by the weights it gives."""
     times, key_times = np.arange(4.0), np.array([0.5, 1, 2, 3.5, 5])
@@ -413,12 +429,17 @@ def check_average_window(answer: object) -> Verdict:
         ),
     ]
     wrapped = (
-        _weights_of(answer)
+        _named(_weights_of(answer))
         if callable(answer) and not isinstance(answer, type)
         else answer
     )
     return check_function(
-        "average-window", wrapped, _window, cases, WINDOW_MISTAKES
+        "average-window",
+        wrapped,
+        _named(_window),
+        cases,
+        [Mistake(_named(m.function), m.says) for m in WINDOW_MISTAKES],
+        results=("the weight that attention computes from query and key",),
     )
 
 

@@ -419,7 +419,10 @@ PROOFS = [
         },
         wrong={
             "previous in both copies": (habits_everywhere, "both copies"),
-            "same token": (habits_same_token, "one place after"),
+            "same token": (
+                habits_same_token,
+                "the induction score is",
+            ),
             "one before": (habits_one_before, "one place before"),
             "last query counted": (habits_last_query, "the last query"),
             "whole diagonal": (habits_whole_diagonal, "either end"),
@@ -452,13 +455,17 @@ PROOFS = [
                 "without query 2n - 2",
             ),
             "transposed": (habits_transposed, "exchanged"),
-            "scores exchanged": (habits_swapped, "other order"),
+            "scores exchanged": (habits_swapped, "stand in another order"),
             "sums": (habits_summed, "sums of weights"),
             "share of peaks": (habits_by_peak, "how often"),
             "not over the batch": (habits_per_sequence, "has shape"),
             "first sequence": (habits_of_the_first_sequence, "expected"),
             "over the heads too": (habits_over_heads, "has shape"),
-            "one array": (habits_stacked, "2 results"),
+            "scores added": (habits_stacked, "a tuple of 2 results"),
+            "one array": (
+                lambda weights: np.stack(habits_index(weights)),
+                "a tuple of 2 results",
+            ),
         },
     ),
     Proof(

@@ -438,7 +438,12 @@ PROOFS = [
             "tensors": window_tensors,
         },
         wrong={
-            "as given": (window_wrong(), "too wide by the same factor"),
+            "as given": (
+                window_wrong(),
+                "computes from query and key is 0.413544 at index [3, 3],"
+                " where 0.489288 is expected. This looks like a window that is"
+                " too wide by the same factor",
+            ),
             "scale the wrong way round": (
                 window_wrong(factor=2**-0.5),
                 "wrong way round",
@@ -468,7 +473,10 @@ PROOFS = [
                 window_wrong(factor=2**0.5, square=-1),
                 "factor ½",
             ),
-            "absolute times": (window_of_positive_times, "around -100"),
+            "absolute times": (
+                window_of_positive_times,
+                "may be negative too",
+            ),
             "one component": (
                 window_wrong(factor=2**0.5, width=1),
                 "(4, 2) and (5, 2) are expected",
