@@ -115,7 +115,7 @@ def integer_mask(dtype: object) -> TypeError:
 def probability(dropout_p: float, name: str = "dropout_p") -> float:
     """Return a dropout probability as a float, or raise unless it lies in [0, 1)."""
     if isinstance(dropout_p, bool) or not isinstance(
-        dropout_p, int | float | np.number
+        dropout_p, int | float | np.integer | np.floating
     ):
         raise TypeError(
             f"{name} must be a number in [0, 1), got {dropout_p!r}"
@@ -130,7 +130,7 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
     if scale is None:
         return 1.0 / math.sqrt(d_k)
     if isinstance(scale, bool) or not isinstance(
-        scale, int | float | np.number
+        scale, int | float | np.integer | np.floating
     ):
         raise TypeError(f"scale must be a number or None, got {scale!r}")
     number = _as_float(scale)
@@ -142,9 +142,9 @@ def softmax_scale(scale: float | None, d_k: int) -> float:
 def flag(value: bool, name: str) -> None:
     """Raise ``TypeError`` unless the argument is a bool, which a mask in its place is not."""
     if not isinstance(value, bool):
-        raise TypeError(
-            f"{name} must be True or False, got {type(value).__name__}"
-        )
+        kind = type(value).__name__
+        kind = f"NumPy's {kind}" if isinstance(value, np.bool_) else kind
+        raise TypeError(f"{name} must be True or False, got {kind}")
 
 
 def size(value: int, name: str, least: int = 0) -> None:
@@ -187,7 +187,7 @@ def mergeable(shape: Sequence[int]) -> None:
 def positive(number: float, name: str) -> float:
     """Return the argument as a float, or raise unless it is positive and finite."""
     if isinstance(number, bool) or not isinstance(
-        number, int | float | np.number
+        number, int | float | np.integer | np.floating
     ):
         raise TypeError(f"{name} must be a number, got {number!r}")
     value = _as_float(number)

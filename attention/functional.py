@@ -125,10 +125,10 @@ def scaled_dot_product_attention(
     Equation (1) of Vaswani et al. (2017), arXiv:1706.03762. Where a *masked* key or value is so
     large that its score overflows, the fused kernels give NaN. With a mask, this function therefore
     looks at the size of the inputs (on a GPU that waits for them) and computes step by step where
-    needed, so that what is masked cannot matter. Under autocast this holds for what autocast makes
-    of the inputs. Where nothing can look at the data (:func:`torch.compile`,
-    :func:`torch.func.vmap`, the meta device), masks and the causal flag always take the steps, and
-    a floating mask of zeros and ones goes unnoticed.
+    needed, so that what is masked cannot matter as long as it is finite. Under autocast this holds
+    for what autocast makes of the inputs. Where nothing can look at the data
+    (:func:`torch.compile`, :func:`torch.func.vmap`, the meta device), masks and the causal flag
+    always take the steps, and a floating mask of zeros and ones goes unnoticed.
     """
     scores_shape = _check_inputs(
         query, key, value, attn_mask, is_causal, enable_gqa

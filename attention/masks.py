@@ -130,6 +130,9 @@ def sliding_window(
     _checks.size(left, "left")
     _checks.size(right, "right")
     key, at = _positions(L, S, alignment, device)
+    # No query is farther from a key than this, and no sum beyond what an integer holds.
+    farthest = key.numel() + at.numel()
+    left, right = (min(int(size), farthest) for size in (left, right))
     return (at - left <= key) & (key <= at + right)
 
 
@@ -168,9 +171,8 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         raise TypeError(
             f"lengths must be integers, got {lengths!r}"
         ) from None
-    if lengths.numel() == 0:
-        lengths = lengths.long()  # an empty list has no dtype of its own
-    if (
+    empty = lengths.numel() == 0  # an empty list has no dtype of its own
+    if not empty and (
         lengths.dtype == torch.bool
         or lengths.is_floating_point()
         or lengths.is_complex()
@@ -180,6 +182,7 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         raise ValueError(
             f"lengths must have shape (B,), got {tuple(lengths.shape)}"
         )
+    lengths = lengths.long()  # PyTorch cannot compare all of its integers
     longest = int(lengths.max()) if lengths.numel() else 0
     S = longest if S is None else S
     _checks.size(S, "S")
@@ -380,14 +383,25 @@ def from_module_masks(
         )
     if not masks:
         raise ValueError("give attn_mask, key_padding_mask, or both")
-    if len(masks) == 2:
-        _checks.broadcast_shapes(
-            "attn_mask and key_padding_mask",
-            attn_mask=masks[0].shape,
-            padding=masks[1].shape,
-        )
+    if attn_mask is not None and key_padding_mask is not None:
+        _check_pair(attn_mask, key_padding_mask, num_heads)
         return masks[0] & masks[1]
     return masks[0]
+
+
+def _check_pair(
+    attn_mask: Tensor, key_padding_mask: Tensor, num_heads: int
+) -> None:
+    """Raise unless the two masks of ``nn.MultiheadAttention`` are of the same keys and batch."""
+    *batch, S = key_padding_mask.shape
+    of_heads = (num_heads * (batch[0] if batch else 1),)
+    leading = tuple(attn_mask.shape[:-2])
+    if attn_mask.shape[-1] != S or leading not in ((), of_heads):
+        raise ValueError(
+            "attn_mask and key_padding_mask do not fit each other: "
+            f"{tuple(attn_mask.shape)} and {tuple(key_padding_mask.shape)} with "
+            f"num_heads = {num_heads}"
+        )
 
 
 def _positions(

@@ -15,6 +15,7 @@ from attention.functional import (
     check_mask,
     scaled_dot_product_attention,
 )
+from attention.masks import causal
 
 __all__ = ["MultiHeadAttention", "merge_heads", "split_heads"]
 
@@ -74,9 +75,9 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(-3, -2).flatten(-2)
 
 
-def _zero_unseen(x: Tensor, attn_mask: Tensor) -> Tensor:
+def _zero_unseen(x: Tensor, allowed: Tensor) -> Tensor:
     """Zero the positions that no query may see, lest their projection overflows."""
-    seen = _allowed(attn_mask)
+    seen = allowed
     for _ in range(min(2, seen.ndim - 1)):  # over queries, then over heads
         seen = seen.any(dim=-2)
     return x.masked_fill(~seen[..., None], 0.0)
@@ -85,8 +86,13 @@ def _zero_unseen(x: Tensor, attn_mask: Tensor) -> Tensor:
 def _nothing_but_linear(module: nn.Module) -> bool:
     """Say whether calling a module is its matrix product: nobody replaced it or listens in."""
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    return type(module) is nn.Linear and not any(
-        getattr(module, name) for name in (*hooks, "_backward_pre_hooks")
+    return (
+        type(module) is nn.Linear
+        and "forward" not in vars(module)
+        and not any(
+            getattr(module, name) for name in (*hooks, "_backward_pre_hooks")
+        )
+        and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
     )
 
 
@@ -302,8 +308,13 @@ class MultiHeadAttention(nn.Module):
         self._check_inputs(query, key, value, attn_mask)
         _checks.flag(is_causal, "is_causal")
         _checks.flag(return_weights, "return_weights")
-        if attn_mask is not None:
-            key, value = (_zero_unseen(x, attn_mask) for x in (key, value))
+        allowed = None if attn_mask is None else _allowed(attn_mask)
+        L, S = query.shape[-2], key.shape[-2]
+        if is_causal and (allowed is not None or L < S):
+            seen = causal(L, S, device=query.device)
+            allowed = seen if allowed is None else allowed & seen
+        if allowed is not None:
+            key, value = (_zero_unseen(x, allowed) for x in (key, value))
 
         # project, then split: (..., L, d_model) -> (..., H, L, d_k)
         queries, keys, values = self._project(query, key, value)
@@ -389,8 +400,8 @@ class MultiHeadAttention(nn.Module):
         Raises
         ------
         ValueError
-            If the layer has what PyTorch's has not: grouped key/value heads, or heads whose width
-            is not ``d_model / num_heads``.
+            If the layer has what PyTorch's has not: grouped key/value heads, heads whose width is
+            not ``d_model / num_heads``, or biases in some of its projections only.
         """
         head_width = self.d_model / self.num_heads
         if (
@@ -400,6 +411,11 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(
                 "torch.nn.MultiheadAttention needs d_k = d_v = d_model / num_heads and as many "
                 f"key/value heads as query heads, got {self.extra_repr()}"
+            )
+        projections = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+        if len({p.bias is None for p in projections}) > 1:
+            raise ValueError(
+                "torch.nn.MultiheadAttention has biases in all of its projections or in none"
             )
         weight = self.out_proj.weight
         module = nn.MultiheadAttention(
@@ -488,7 +504,8 @@ class MultiHeadAttention(nn.Module):
         attn_mask: Tensor | None,
     ) -> None:
         """Raise before anything is computed unless the inputs fit the layer and each other."""
-        weight = self.q_proj.weight
+        # A projection may have been replaced by a module without parameters.
+        weight = next(self.parameters(), query)
         widths = {
             "query": self.d_model,
             "key": self.kdim,

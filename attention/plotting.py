@@ -166,17 +166,14 @@ def heatmap(
     ax.spines[:].set_visible(False)
     if title is not None:
         ax.set_title(title)
+    # As they are drawn: what is not finite has no colour.
+    colours = image.to_rgba(np.ma.masked_invalid(matrix))
     for i, j in np.argwhere(blocked):
-        ax.plot(
-            j,
-            i,
-            marker="x",
-            color=_ink(image.to_rgba(matrix[i, j])),
-            markersize=4,
-        )
+        ink = _ink(colours[i, j])
+        ax.plot(j, i, marker="x", color=ink, markersize=4)
     if annotate:
         for i, j in np.argwhere(~blocked):
-            ink = _ink(image.to_rgba(matrix[i, j]))
+            ink = _ink(colours[i, j])
             ax.text(
                 j,
                 i,
@@ -215,8 +212,9 @@ def _label_axis(
 
 
 def _ink(rgba: ArrayLike) -> str:
-    """Return black or white, whichever is read more easily on the colour."""
-    red, green, blue, _ = np.asarray(rgba)
+    """Return black or white, whichever is read more easily on the colour, or on white under it."""
+    *colour, alpha = np.asarray(rgba)
+    red, green, blue = alpha * np.asarray(colour) + 1 - alpha
     return (
         "black"
         if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5

@@ -91,7 +91,8 @@ def log_sum_exp(
     -------
     numpy.ndarray
         Shape (...), or (..., 1) with ``keepdims``; same dtype. A row that is empty or holds only
-        :math:`-\infty` gives :math:`-\infty`, the logarithm of an empty sum.
+        :math:`-\infty` gives :math:`-\infty`, the logarithm of an empty sum; one that holds
+        :math:`\infty` gives that.
 
     Raises
     ------
@@ -104,10 +105,13 @@ def log_sum_exp(
     doi:10.1093/imanum/draa038.
     """
     x, dtype = _floating("x", x)
-    exponentials, maximum = _shifted_exponentials(x, axis)
+    # A row that holds inf sums to it, whatever inf - inf is.
+    with np.errstate(invalid="ignore"):
+        exponentials, maximum = _shifted_exponentials(x, axis)
     # log 0 = -inf is the answer for an empty row.
     with np.errstate(divide="ignore"):
         result = maximum + np.log(exponentials.sum(axis=axis, keepdims=True))
+    result = np.where(np.isposinf(maximum), maximum, result)
     result = np.asarray(result, dtype)
     squeezed: FloatArray = result if keepdims else result.squeeze(axis)
     return squeezed
@@ -488,8 +492,12 @@ def multi_head_attention(
         factors = _read_dropout(dropout_mask, scores_shape)
         _checks.layer_mask_shape(factors.shape, scores_shape, "dropout_mask")
 
-    if attn_mask is not None:
-        key, value = (_zero_unseen(x, attn_mask) for x in (key, value))
+    if attn_mask is not None or is_causal:
+        L, S = scores_shape[-2:]
+        allowed = np.tri(L, S) > 0 if is_causal else np.ones((1, 1), bool)
+        if attn_mask is not None:
+            allowed = allowed & _allowed(np.asarray(attn_mask))
+        key, value = (_zero_unseen(x, allowed) for x in (key, value))
 
     # project, then split: (..., L, d_model) -> (..., H, L, d_k)
     queries = split_heads(_project(query, arrays, "Q"), num_heads)
@@ -717,10 +725,14 @@ def _check_multi_head(
     return scores_shape
 
 
-def _zero_unseen(x: FloatArray, attn_mask: ArrayLike) -> FloatArray:
+def _allowed(mask: NDArray[Any]) -> BoolArray:
+    """Return where a boolean or additive mask lets a query attend."""
+    return mask if mask.dtype == np.bool_ else ~np.isneginf(mask)
+
+
+def _zero_unseen(x: FloatArray, allowed: BoolArray) -> FloatArray:
     """Zero the positions that no query may see, lest their projection overflows."""
-    mask = np.asarray(attn_mask)
-    seen: BoolArray = mask if mask.dtype == np.bool_ else ~np.isneginf(mask)
+    seen = allowed
     for _ in range(min(2, seen.ndim - 1)):  # over queries, then over heads
         seen = np.logical_or.reduce(seen, axis=-2)
     return np.where(seen[..., None], x, x.dtype.type(0))

@@ -903,6 +903,20 @@ def test_to_torch_refuses_what_pytorchs_layer_has_not(
     _refused(layer.to_torch, ValueError, said)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj", "out_proj"])
+def test_to_torch_refuses_a_bias_in_some_of_the_projections(
+    name: str, bias: bool
+) -> None:
+    layer = MultiHeadAttention(12, 3, bias=not bias)
+    setattr(layer, name, nn.Linear(12, 12, bias=bias))
+    _refused(
+        layer.to_torch,
+        ValueError,
+        ["torch.nn.MultiheadAttention has biases in all", "or in none"],
+    )
+
+
 def test_to_torch_refuses_heads_whose_width_is_a_rounded_quotient() -> None:
     layer = MultiHeadAttention(10, 3, d_k=3, d_v=3)
     _refused(
@@ -981,6 +995,11 @@ MASKS: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         lambda: masks.padding([2, 5], 4),
         ValueError,
         ["S = 4", r"\[2, 5\]"],
+    ),
+    "padding, no keys for sequences that have some": (
+        lambda: masks.padding([2, 1], 0),
+        ValueError,
+        ["S = 0", r"\[2, 1\]"],
     ),
     "padding, negative": (
         lambda: masks.padding([2, -1]),

@@ -206,6 +206,16 @@ def test_numpys_factors_are_decided_by_the_generator_and_float64_by_default() ->
     ).shape == (0, 5)
 
 
+def test_numpys_factors_are_drawn_anew_for_each_head_and_sequence() -> None:
+    factors = reference.dropout_mask(
+        (30, 4, 5, 6), 0.5, np.random.default_rng(0)
+    )
+    matrices = factors.reshape(120, 30)
+    assert len(np.unique(matrices, axis=0)) == 120
+    # a frequency over 120 draws for each entry: its standard deviation is 0.046
+    assert abs((matrices != 0).mean(axis=0) - 0.5).max() < 0.23
+
+
 class _Zeros(np.random.Generator):
     """A generator that draws the smallest number it may: 0, from [0, 1)."""
 

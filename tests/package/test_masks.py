@@ -92,7 +92,8 @@ def test_lower_right_leaves_the_first_queries_nothing_where_keys_are_fewer() -> 
 @pytest.mark.parametrize(("L", "S"), SIZES)
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
 @pytest.mark.parametrize(
-    ("left", "right"), [(0, 0), (2, 0), (0, 1), (1, 2), (100, 100)]
+    ("left", "right"),
+    [(0, 0), (2, 0), (0, 1), (1, 2), (100, 100), (1, 2**63), (2**63, 0)],
 )
 def test_a_sliding_window_entry_by_entry(
     L: int,
@@ -151,7 +152,10 @@ def test_padding_takes_the_longest_length_by_default(
     assert masks.padding(lengths).shape == (2, 1, 1, 3)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.uint8, torch.int8, torch.uint16, torch.uint32, torch.uint64],
+)
 def test_padding_counts_more_keys_than_the_type_of_the_lengths_can(
     dtype: torch.dtype,
 ) -> None:
@@ -357,6 +361,12 @@ def test_from_module_masks_reads_the_padding_mask_of_a_single_sequence() -> (
     )
     assert ours.shape == (1, 1, S)
     assert ours[0, 0].tolist() == [True] * 4 + [False] * 3
+
+
+def test_from_module_masks_reads_both_masks_of_a_single_sequence() -> None:
+    attn_mask, padded = ~_some_mask(H, L, S), torch.arange(S) > 3
+    ours = masks.from_module_masks(attn_mask, padded, num_heads=H)
+    assert torch.equal(ours[0], ~attn_mask & ~padded)
 
 
 def test_translations_change_none_of_their_inputs() -> None:

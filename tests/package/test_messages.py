@@ -314,8 +314,29 @@ MASKS: dict[str, list[Refusal]] = {
                 SEEN, torch.ones(B, 6, dtype=torch.bool), num_heads=H
             ),
             ValueError,
-            "attn_mask and key_padding_mask do not broadcast: attn_mask (5, 7), "
-            "padding (2, 1, 1, 6)",
+            "attn_mask and key_padding_mask do not fit each other: (5, 7) and "
+            "(2, 6) with num_heads = 3",
+        ),
+        *(
+            (
+                lambda pair=pair: masks.from_module_masks(
+                    *(
+                        torch.zeros(shape, dtype=torch.bool)
+                        for shape in pair
+                    ),
+                    num_heads=H,
+                ),
+                ValueError,
+                "attn_mask and key_padding_mask do not fit each other: "
+                f"{pair[0]} and {pair[1]} with num_heads = 3",
+            )
+            for pair in (
+                ((H, L, S), (B, S)),
+                ((B * H, L, S), (1, S)),
+                ((B * H, L, S), (S,)),
+                ((L, 1), (B, S)),
+                ((L, S), (B, 1)),
+            )
         ),
     ],
 }
@@ -394,6 +415,16 @@ SHARED: list[tuple[dict[str, Any], type[Exception], str]] = [
         {"scale": "1"},
         TypeError,
         "scale must be a number or None, got '1'",
+    ),
+    (
+        {"is_causal": np.True_},
+        TypeError,
+        f"is_causal must be True or False, got NumPy's {np.bool_.__name__}",
+    ),
+    (
+        {"scale": np.complex64(1 + 2j)},
+        TypeError,
+        f"scale must be a number or None, got {np.complex64(1 + 2j)!r}",
     ),
     (
         {"scale": float("inf")},
@@ -541,6 +572,11 @@ FUNCTIONS: dict[str, list[Refusal]] = {
             _torch(dropout_p="0.1"),
             TypeError,
             "dropout_p must be a number in [0, 1), got '0.1'",
+        ),
+        (
+            _torch(dropout_p=np.complex64(0.1)),
+            TypeError,
+            f"dropout_p must be a number in [0, 1), got {np.complex64(0.1)!r}",
         ),
         (
             _torch(dropout_p=1.0),
@@ -1096,6 +1132,11 @@ POSITIONS: dict[str, list[Refusal]] = {
             lambda: positions.frequencies(4, base="1"),
             TypeError,
             "base must be a number, got '1'",
+        ),
+        (
+            lambda: positions.frequencies(4, base=np.complex64(9)),
+            TypeError,
+            f"base must be a number, got {np.complex64(9)!r}",
         ),
         (
             lambda: positions.frequencies(4, base=True),

@@ -262,6 +262,45 @@ def test_a_projection_that_was_replaced_is_called_in_self_attention_too(
     torch.testing.assert_close(layer(x), other(x), **CLOSE)
 
 
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+def test_a_projection_whose_forward_was_replaced_is_called_in_self_attention_too(
+    name: str,
+) -> None:
+    layer, x = _layer(), _inputs()[0]
+    projection = getattr(layer, name)
+    plain = projection.forward
+    projection.forward = lambda x: 3 * plain(x)
+    torch.testing.assert_close(layer(x), layer(x, x.clone()), **CLOSE)
+
+
+def test_who_listens_to_all_modules_hears_each_projection_in_self_attention_too() -> (
+    None
+):
+    layer, x, heard = _layer(), _inputs()[0], []
+    handle = nn.modules.module.register_module_forward_hook(
+        lambda module, *_: heard.append(module)
+    )
+    try:
+        layer(x)
+    finally:
+        handle.remove()
+    assert heard == [*layer.children(), layer]
+
+
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj", "out_proj"])
+def test_a_projection_may_be_replaced_by_a_module_without_parameters(
+    name: str,
+) -> None:
+    layer, x = _layer(), _inputs()[0]
+    other = copy.deepcopy(layer)
+    setattr(layer, name, nn.Identity())
+    with torch.no_grad():
+        projection = getattr(other, name)
+        projection.weight.copy_(torch.eye(D_MODEL))
+        projection.bias.zero_()
+    torch.testing.assert_close(layer(x), other(x), **CLOSE)
+
+
 # --- as PyTorch's layer
 
 
@@ -462,6 +501,16 @@ def test_the_value_is_the_key_where_it_is_not_given() -> None:
     layer = _layer()
     query, key, _ = _inputs()
     torch.testing.assert_close(layer(query, key), layer(query, key, key))
+
+
+def test_a_value_may_be_given_where_the_key_is_not() -> None:
+    layer = _layer()
+    query, _, value = _inputs()
+    value = value[:, : query.shape[1]]
+    expected = layer(query, query, value, return_weights=True)
+    output, weights = layer(query, value=value, return_weights=True)
+    assert torch.equal(output, expected[0])
+    assert torch.equal(weights, expected[1])
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -773,6 +822,37 @@ def test_what_no_query_may_see_cannot_overflow_in_the_projections(
         *arrays, _parameters(layer), H, mask
     )
     np.testing.assert_allclose(output, results[0][0].detach(), **CLOSE)
+
+
+@pytest.mark.parametrize("mask", [None, "all", "the first key hidden"])
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_a_key_after_every_query_cannot_overflow_in_the_projections(
+    return_weights: bool, mask: str | None
+) -> None:
+    layer = _layer()
+    query, key, value = _inputs()
+    allowed = torch.ones(L, S, dtype=torch.bool)
+    if mask == "the first key hidden":
+        allowed[:, 0] = False
+    options: dict[str, Any] = {
+        "attn_mask": None if mask is None else allowed,
+        "is_causal": True,
+    }
+    spoilt = [x.clone() for x in (key, value)]
+    for x in spoilt:
+        x[:, L:] = torch.finfo(x.dtype).max
+    results = [
+        layer(query, *pair, **options, return_weights=return_weights)
+        for pair in ((key, value), spoilt)
+    ]
+    clean, other = (r[0] if return_weights else r for r in results)
+    assert L < S
+    torch.testing.assert_close(other, clean, **CLOSE)
+    arrays = [x.numpy() for x in (query, *spoilt)]
+    output, _ = reference.multi_head_attention(
+        *arrays, _parameters(layer), H, **options
+    )
+    np.testing.assert_allclose(output, clean.detach(), **CLOSE)
 
 
 def test_head_h_is_the_h_th_block_of_the_matrices() -> None:

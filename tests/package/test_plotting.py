@@ -95,10 +95,12 @@ def test_beyond_twelve_fewer_positions_are_marked_all_of_them_whole(
 def test_it_draws_on_the_axes_given_and_returns_them() -> None:
     figure, axes = plt.subplots(1, 2)
     plt.sca(axes[1])
-    assert plotting.heatmap(WEIGHTS, ax=axes[0]) is axes[0]
+    drawn = plotting.heatmap(WEIGHTS, title="a head", ax=axes[0])
+    assert drawn is axes[0]
     assert plt.gca() is axes[1]
     assert plt.gcf() is figure
     assert not axes[1].images
+    assert [x.get_title() for x in axes] == ["a head", ""]
     assert plt.get_fignums() == [figure.number]
 
 
@@ -298,5 +300,17 @@ def test_numbers_and_crosses_are_drawn_in_the_ink_that_stands_out() -> None:
     with plotting.style():
         numbers = plotting.heatmap([[0.0, 1.0]], annotate=True)
         crosses = plotting.heatmap([[0.0, 1.0]], mask=[[False, False]])
+    for drawn in (numbers.texts, crosses.lines):
+        assert [x.get_color() for x in drawn] == ["white", "black"]
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, np.inf])
+def test_what_is_not_finite_leaves_its_cell_white_and_is_drawn_in_black(
+    bad: float,
+) -> None:
+    scores = np.array([[0.0, bad]])
+    with plotting.style():
+        numbers = plotting.heatmap(scores, annotate=True)
+        crosses = plotting.heatmap(scores, mask=[[False, False]])
     for drawn in (numbers.texts, crosses.lines):
         assert [x.get_color() for x in drawn] == ["white", "black"]

@@ -131,6 +131,18 @@ def test_sinusoidal_rounds_only_the_result(dtype: torch.dtype) -> None:
     assert torch.equal(codes, exact.to(dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_in_half_precision_too_every_code_up_to_a_number_is_its_own_positions(
+    dtype: torch.dtype,
+) -> None:
+    """Beyond 2048 float16 has no odd numbers, nor has bfloat16 beyond 256."""
+    length = 2050
+    assert torch.equal(
+        positions.sinusoidal(length, 2, dtype=dtype),
+        positions.sinusoidal(torch.arange(length), 2, dtype=dtype),
+    )
+
+
 def test_positions_are_not_rounded_to_single_precision(
     pairing: positions.Pairing, rng: np.random.Generator
 ) -> None:

@@ -639,6 +639,27 @@ def test_the_causal_flag_beside_a_mask_equals_both_masks_joined(
         np.testing.assert_allclose(both, one, **tolerance(np.float64))
 
 
+@pytest.mark.parametrize("later", [np.inf, np.nan])
+def test_what_a_bias_says_of_later_keys_cannot_matter_beside_the_causal_flag(
+    implementation: Implementation, rng: np.random.Generator, later: float
+) -> None:
+    *inputs, grad_output = _inputs(rng, d_v=E)
+    bias = _bias(L, S)
+    spoilt = np.where(np.tri(L, S, dtype=bool), bias, later)
+    np.testing.assert_array_equal(
+        implementation.attend(*inputs, spoilt, is_causal=True)[0],
+        implementation.attend(*inputs, bias, is_causal=True)[0],
+    )
+    for other, clean in zip(
+        implementation.gradients(
+            grad_output, *inputs, spoilt, is_causal=True
+        ),
+        implementation.gradients(grad_output, *inputs, bias, is_causal=True),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(other, clean)
+
+
 # --- queries that may attend to nothing
 
 

@@ -148,7 +148,16 @@ def test_the_dtype_is_kept_and_half_precision_is_computed_in_float32(
     np.testing.assert_allclose(
         sums, [exact_log_sum_exp(row) for row in x], rtol=max(rtol, 2 * eps)
     )
-    assert reference.softmax_jacobian(x[:, :3]).dtype == dtype
+    jacobian = reference.softmax_jacobian(x[:, :3])
+    assert jacobian.dtype == dtype
+    p = np.array([exact_softmax(row) for row in x[:, :3]])
+    # p_i (delta_ij - p_j): a difference from 1 keeps eps / 2 of 1, not of itself
+    np.testing.assert_allclose(
+        jacobian,
+        p[:, :, None] * (np.eye(3) - p[:, None]),
+        rtol=rtol,
+        atol=1e-6 if dtype is np.float16 else eps,
+    )
 
 
 def test_scores_of_half_precision_near_its_largest_number_do_no_harm() -> (
@@ -227,3 +236,12 @@ def test_the_jacobian_is_symmetric_and_its_rows_sum_to_zero() -> None:
     jacobian = reference.softmax_jacobian(_normal(3, 2, 6))
     np.testing.assert_array_equal(jacobian, jacobian.swapaxes(-1, -2))
     np.testing.assert_allclose(jacobian.sum(-1), 0, atol=1e-15)
+
+
+def test_the_log_sum_exp_of_a_row_that_holds_infinity_is_infinity() -> None:
+    rows = np.array([[np.inf, 0.0], [np.inf, np.inf], [-np.inf, np.inf]])
+    np.testing.assert_array_equal(reference.log_sum_exp(rows), [np.inf] * 3)
+    mixed = np.array([[np.inf, 0.0], [1.0, 1.0], [np.nan, np.inf]])
+    np.testing.assert_allclose(
+        reference.log_sum_exp(mixed), [np.inf, 1 + np.log(2), np.nan]
+    )
