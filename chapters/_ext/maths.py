@@ -13,6 +13,7 @@ import importlib.util
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,22 @@ ENVIRONMENT = re.compile(
 OPENING = re.compile(r"[(\[“‘–-]+\Z")
 CLOSING = re.compile(r"\A[.,;:!?)\]”’–-]+")
 GLYPH = re.compile(r'href="#(MJX-[^"]+)"')
+WIDTH = re.compile(r'<svg[^>]* width="([\d.]+)ex"')
+# What a phone shows in a line, in the unit of the drawings.
+NARROW = 34.0
+TOKEN = re.compile(r"\\(?:begin|end)\{[^}]*\}|\\[A-Za-z]+|\\.|.", re.DOTALL)
+OPENS = re.compile(r"\\begin|\\left\Z|\\?[({\[]")
+CLOSES = re.compile(r"\\end|\\right\Z|\\?[)}\]]")
+RELATIONS = {
+    *("=", "<", ">", r"\approx", r"\ge", r"\geq", r"\iff", r"\implies"),
+    *(r"\le", r"\leq", r"\propto", r"\Rightarrow", r"\sim", r"\to"),
+    *(r"\longrightarrow", r"\xrightarrow"),
+}
+SIGNS = {"+", "-"}
+SPACES = {r"\quad", r"\qquad"}
+GAPS = {"": ""} | {
+    space: f'<span class="{space[1:]}"> </span>' for space in SPACES
+}
 
 
 class MathsError(SphinxError):
@@ -67,6 +84,33 @@ def aligned(tex: str) -> str:
     if r"\\" in bare or re.search(r"(?<!\\)&", bare):
         tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
     return tex
+
+
+def cut(tex: str, before: set[str]) -> list[str]:
+    """Cut a formula before tokens that stand outside of all brackets; they stay in it."""
+    found, depth, last = [""], 0, ""
+    for token in TOKEN.findall(tex):
+        depth += bool(OPENS.match(token)) - bool(CLOSES.match(token))
+        of_a_number = token in SIGNS and last in RELATIONS
+        if depth == 0 and token in before and last and not of_a_number:
+            found.append("")
+        found[-1] += token
+        last = token if token.strip() else last
+    # Brackets that do not match, as those of an interval may, leave it whole.
+    return found if depth == 0 and r"\not" not in tex else [tex]
+
+
+def parts(formula: Formula, before: set[str]) -> list[tuple[str, Formula]]:
+    """Return the parts of a formula, each with the wide space before it, if there is one."""
+    found: list[tuple[str, Formula]] = []
+    for part in cut(formula.tex, before):
+        space = next((s for s in SPACES if re.match(rf"\{s}\b", part)), "")
+        tex = part.removeprefix(space).strip()
+        # An empty group gives a relation its space to the left.
+        tex = f"{{}}{tex}" if found and not space else tex
+        if tex:
+            found.append((space, Formula(tex, True)))
+    return found
 
 
 class FormulaCollector(EnvironmentCollector):
@@ -201,6 +245,41 @@ class Renderer:
             raise MathsError(f"{error}, in: {formula.tex}")
         return self.formulas[self.key(formula)]["html"]
 
+    def is_wide(self, formula: Formula) -> bool:
+        """Say whether a display formula is wider than a line of a phone."""
+        html = self.formulas[self.key(formula)].get("html", "")
+        width = WIDTH.search(html) if formula.display else None
+        return width is not None and float(width[1]) > NARROW
+
+    def breakable(self, formula: Formula) -> str:
+        """Return a formula's markup; a wide one's in parts between which a line may break."""
+        if not self.is_wide(formula):
+            return self.html(formula)
+        try:
+            return "".join(
+                GAPS[space] + self.chain(part)
+                for space, part in parts(formula, SPACES)
+            )
+        except MathsError:  # a part of it can be no formula
+            return self.html(formula)
+
+    def chain(self, formula: Formula) -> str:
+        """Return the markup of a part; a wide one's may break before relations and signs."""
+        if not self.is_wide(formula):
+            return self.html(formula)
+        links = "<wbr>".join(map(self.html, self.links(formula)))
+        return f'<span class="chain">{links}</span>'
+
+    def links(self, formula: Formula) -> Iterator[Formula]:
+        """Yield a part cut before relations, and before signs what is still too wide."""
+        relations = [part for _, part in parts(formula, RELATIONS)]
+        self.render(set(relations))
+        for part in relations:
+            if self.is_wide(part):
+                yield from (each for _, each in parts(part, SIGNS))
+            else:
+                yield part
+
     def sheet(self, page: str) -> str:
         """Return the hidden drawing that holds the glyphs a page uses."""
         names = sorted(set(GLYPH.findall(page)))
@@ -271,7 +350,17 @@ def render_all(app: Sphinx, env: BuildEnvironment) -> None:
     uses = [use for page in collected(env).values() for use in page]
     formulas = {each for each, _ in uses}
     app.maths.render(formulas)
-    app.maths.save(formulas)
+    wide = filter(app.maths.is_wide, formulas)
+    chunks = {part for each in wide for _, part in parts(each, SPACES)}
+    app.maths.render(chunks)
+    wide = filter(app.maths.is_wide, chunks)
+    app.maths.render(
+        {part for each in wide for _, part in parts(each, RELATIONS)}
+    )
+    wide = filter(app.maths.is_wide, chunks)
+    links = {link for each in wide for link in app.maths.links(each)}
+    app.maths.render(links)
+    app.maths.save(formulas | chunks | links)
     failed = [
         f"{where}: {error}, in: {each.tex}"
         for each, where in uses
@@ -343,7 +432,7 @@ def visit_displaymath(self: HTML5Translator, node: nodes.math_block) -> None:
     self.body += [
         self.starttag(node, "div", "", CLASS="math"),
         f'<div class="formula" role="group" aria-label="{label}" tabindex="0">',
-        self.builder.app.maths.html(formula(node)),
+        self.builder.app.maths.breakable(formula(node)),
         "</div>",
     ]
     if number:
