@@ -402,3 +402,69 @@ def test_a_link_in_the_contents_leads_to_its_heading(
     )
     context.close()
     assert missed == []
+
+
+# ------------------------------------------------------------------------------ the reader's place
+# What stands at the top of the window, and how far from it.
+AT_THE_TOP = """() => {
+  const block = document.elementsFromPoint(innerWidth / 2, 90)
+    .find((tag) => tag.matches(".bd-article section > *"));
+  return [block.textContent.trim().slice(0, 80), Math.round(block.getBoundingClientRect().top)];
+}"""
+
+
+def read_on(tab: Page, screens: int) -> tuple[str, int]:
+    """Scroll as a reader does, a screen at a time; return what stands at the top then."""
+    for _ in range(screens):
+        tab.mouse.wheel(0, 700)
+        tab.wait_for_timeout(60)
+    tab.wait_for_timeout(300)
+    text, top = tab.evaluate(AT_THE_TOP)
+    return text, top
+
+
+def assert_place(tab: Page, place: tuple[str, int]) -> None:
+    """Say that the window shows what it showed before, to within a line."""
+    tab.wait_for_timeout(500)
+    text, top = tab.evaluate(AT_THE_TOP)
+    assert text == place[0]
+    assert abs(top - place[1]) < 30
+
+
+def test_a_reload_keeps_the_reader_s_place(watch: Watch) -> None:
+    tab = watch.open("chapters/scaled-dot-product-attention")
+    tab.set_viewport_size(PHONE)
+    place = read_on(tab, 30)
+    tab.reload()
+    assert_place(tab, place)
+
+
+def test_the_way_back_leads_to_where_the_reader_was(watch: Watch) -> None:
+    tab = watch.open("chapters/scaled-dot-product-attention")
+    tab.set_viewport_size(PHONE)
+    place = read_on(tab, 30)
+    tab.evaluate(
+        """() => [...document.querySelectorAll('.bd-article a[href^="#"]')]
+          .find((a) => /equation/.test(a.hash)).click()"""
+    )
+    tab.wait_for_timeout(300)
+    assert tab.evaluate(AT_THE_TOP)[0] != place[0]
+    tab.go_back()
+    assert_place(tab, place)
+    watch.open("chapters/glossary")
+    tab.go_back()
+    assert_place(tab, place)
+
+
+def test_a_page_that_is_opened_anew_begins_at_its_beginning(
+    watch: Watch,
+) -> None:
+    tab = watch.open("chapters/scaled-dot-product-attention")
+    tab.set_viewport_size(PHONE)
+    read_on(tab, 5)
+    tab.goto(tab.url)
+    tab.wait_for_timeout(300)
+    tab.goto("about:blank")
+    tab = watch.open("chapters/scaled-dot-product-attention")
+    tab.wait_for_timeout(300)
+    assert tab.evaluate("scrollY") == 0
