@@ -211,8 +211,8 @@
       h("tbody", null, rows)),
       h("dl", null, facts.map(([word, x]) => [h("dt", null, word), h("dd", null, number(x))])),
       h("div", { class: "squares", role: "img", "aria-label": label, style: `--n:${p.length}` }, squares),
-      h("p", { class: "key" }, "Jacobian: ", h("span", { class: "plus" }, h("i")), " positive, ",
-        h("span", { class: "minus" }, h("i")), " negative, area = size"));
+      h("p", { class: "key" }, "Jacobian by area: ", h("span", { class: "plus" }, h("i"), " > 0,"), " ",
+        h("span", { class: "minus" }, h("i"), " < 0")));
   }
 
   // --------------------------------------------------------------------------- the mask painter
@@ -225,8 +225,8 @@
       "": "no", upper_left: "yes, upper left", lower_right: "yes, lower right",
     }, start.causal || "");
     const keys = slider("real keys", S, start.keys);
-    const back = slider("window: keys before", S, start.back, reach);
-    const ahead = slider("and after", S, start.ahead, reach);
+    const back = slider("keys before", S, start.back, reach);
+    const ahead = slider("keys after", S, start.ahead, reach);
     let mask;
     let painting = null;
 
@@ -245,8 +245,8 @@
     const table = h("table", { class: "paint" },
       h("caption", null, "weights: queries down, keys across; paint on it"),
       head(["query", ...range(S), "sum"]), h("tbody", null, bodies));
-    const ours = bits("True = may attend: this book and PyTorch's function", L, S);
-    const theirs = bits("True = may not attend: PyTorch's module", L, S);
+    const ours = bits("True = may attend: this book and PyTorch’s function", L, S);
+    const theirs = bits("True = may not attend: PyTorch’s module", L, S);
     const says = speaker();
 
     function draw() {
@@ -259,7 +259,7 @@
           const words = mask[i][j] ? `may attend, weight ${number(x)}` : "may not attend, weight 0";
           button.className = mask[i][j] ? "" : "off";
           button.style.setProperty("--p", x);
-          button.textContent = mask[i][j] ? number(x).replace(/^0/, "") : "×";
+          button.textContent = mask[i][j] ? number(x).replace(/^0|\.000$/, "") : "×";
           button.setAttribute("aria-pressed", mask[i][j]);
           button.setAttribute("aria-label", `query ${i}, key ${j}: ${words}`);
         });
@@ -484,6 +484,7 @@ attention-live { display: block; }
 .live .plus > i { background: var(--a); }
 .live .minus > i { box-shadow: inset 0 0 0 2px var(--b); }
 .live .key { margin: 0.3rem 0 0; font-size: 0.8rem; }
+.live .key span { white-space: nowrap; }
 .live .key i { display: inline-block; width: 0.7em; height: 0.7em; box-sizing: border-box; }
 .live .says { margin: 0.8rem 0 0; }
 .live small { font-size: 0.75rem; }
@@ -519,14 +520,13 @@ attention-live { display: block; }
 .live .index .chosen { outline: 3px solid var(--b); outline-offset: -2px; font-weight: bold; }
 .live .tokens { table-layout: fixed; width: 100%; max-width: 40rem; }
 .live .tokens th, .live .tokens td { padding: 0; text-align: center; }
-.live .tokens tr > :first-child { width: 2.1rem; text-align: left; }
+.live .tokens tr > :first-child { width: 2.4rem; font-size: 0.8rem; text-align: left; }
 .live .tokens label { display: grid; margin: 0; cursor: pointer; }
 .live .tokens [type="radio"] { display: block; margin: 0.15rem auto; width: 1.1rem; height: 1.1rem; accent-color: var(--a); }
 .live .tokens .chosen { font-weight: bold; outline: 2px solid var(--a); outline-offset: -2px; }
-.live .marks td { height: 5.2rem; vertical-align: bottom; }
 .live .marks span { writing-mode: vertical-rl; font-size: 0.75rem; white-space: nowrap; }
 .live .tokens td { height: 1.7rem; border: 1px solid var(--line); }
-.live .tokens .marks td { border: 0; }
+.live .tokens .marks td { height: 5rem; padding-bottom: 0.2rem; vertical-align: bottom; border: 0; }
 .live .tokens td.later { background: repeating-linear-gradient(45deg, var(--line) 0 1px, transparent 1px 6px); }
 .live .tokens td > i { display: block; margin: auto; width: calc(1.5rem * var(--s)); max-width: 100%; aspect-ratio: 1;
   background: var(--a); }

@@ -208,6 +208,7 @@ def weights(
                 title="Jacobian",
                 ax=square,
             ).set(xlabel="score of key", ylabel="weight of key")
+            square.tick_params(axis="x", labelsize=8)
 
     return LiveFigure(data, partial(_still, (6.6, 2.9 * len(panels)), draw))
 

@@ -104,7 +104,9 @@ def draw_times(results: dict[str, Any], folder: Path) -> None:
             row[0].set_ylabel("time, as a multiple of ours")
             # In the panel on the right the lines leave more room.
             handles = row[0].get_legend_handles_labels()
-            row[1].legend(*handles, fontsize=8, loc="upper right")
+            row[1].legend(*handles, fontsize=8, loc="upper left")
+        for ax in panels[-1]:
+            ax.set_xlabel("length L")
         _save(figure, folder / "benchmarks-time.png", results)
 
 
@@ -126,6 +128,7 @@ def draw_memory(results: dict[str, Any], folder: Path) -> None:
             work = "training step" if training else "forward"
             ax.set_title(f"function, {work}")
             _lengths(ax, [length for length, _ in line])
+            ax.set_xlabel("length L")
         panels[0].set_ylabel("peak memory per head, MB")
         panels[0].legend(fontsize=8)
         _save(figure, folder / "benchmarks-memory.png", results)
@@ -135,7 +138,6 @@ def _lengths(ax: Axes, lengths: list[int]) -> None:
     ax.set_xscale("log", base=2)
     ax.set_xticks(lengths, [str(n) for n in lengths])
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xlabel("length L")
 
 
 def _save(figure: plt.Figure, path: Path, results: dict[str, Any]) -> None:

@@ -256,7 +256,8 @@ def assert_mask(figure: Locator, scores: Any, mask: Any) -> None:
     assert shown["pressed"] == mask.ravel().tolist()
     heard = [label.split()[-1] for label in shown["labels"]]
     assert_shown([x if "." in x else f"{x}.000" for x in heard], expected)
-    seen = ["0.000" if x == "×" else x for x in shown["texts"]]
+    whole = {"×": "0.000", "1": "1.000"}
+    seen = [whole.get(x, x) for x in shown["texts"]]
     assert_shown(seen, expected)
     assert [x == "×" for x in shown["texts"]] == (~mask).ravel().tolist()
     may, may_not = shown["letters"]
@@ -311,7 +312,7 @@ def test_the_painter_shows_the_packages_masks_and_weights(
     window = masks.sliding_window(L, S, left=1, alignment="lower_right")
     assert_mask(figure, scores, mask & window)
     corner.select_option("")
-    slide(figure.get_by_role("slider", name="and after"), 2)
+    slide(figure.get_by_role("slider", name="keys after"), 2)
     window = masks.sliding_window(L, S, left=1, right=2)
     assert_mask(figure, scores, window & masks.padding([4], S)[0, 0])
     figure.get_by_role("button", name="Reset").click()
