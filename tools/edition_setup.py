@@ -18,12 +18,13 @@ def install_package():
     if not nearby and not ADDRESS:
         raise ModuleNotFoundError(
             f"The book's package is missing: put {WHEEL}, which is handed out"
-            " with this notebook, beside it, and run this cell again."
+            f" with this notebook, into the folder {Path.cwd()} (in Colab: the"
+            " folder icon at the left, then upload), and run this cell again."
         )
     # PyTorch and NumPy stay as they are.
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color"]
     done = subprocess.run(
-        [*pip, WHEEL if nearby else ADDRESS + WHEEL],
+        [*pip, "--no-deps", WHEEL if nearby else ADDRESS + WHEEL],
         capture_output=True,
         text=True,
     )
@@ -45,6 +46,9 @@ def setup():
     try:
         found = version("attention-derived")
     except PackageNotFoundError:
+        found = None
+    # Of another version, only where the right one lies here.
+    if found is None or (found != VERSION and Path(WHEEL).is_file()):
         install_package()
         found = VERSION
     import numpy

@@ -40,13 +40,16 @@ EDITIONS = BUILD / "colab"
 SETUP = Path(__file__).with_name("edition_setup.py")
 # Folded away on the page, and so here, in JupyterLab and in Colab.
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+# A cell whose figure answers to the reader.
+LIVE = re.compile(r"^live\.\w+\(", re.MULTILINE)
 # What the wheel is made of.
 PACKAGE = ["attention", "pyproject.toml", "README.md", "LICENSE"]
 # What the last cell says of each kind of edition.
 ABOUT = {
     "reader": "This notebook is the edition to run of {where} of *{title}*. It was made from the"
     " page's own source: code, numbers and stored outputs are the same; running the cells"
-    " computes the outputs anew.",
+    " computes the outputs anew. Each cell goes on from those above it: to run one a second time,"
+    " run its section from the beginning.",
     "student": "This notebook is the student's edition of {where} of *{title}*. It was made from"
     " the page's own source. Its blanks are yours to fill; the worked solutions are on the page.",
     "teacher": "This notebook is the teacher's edition of {where} of *{title}*. It was made from"
@@ -91,6 +94,8 @@ def code_cells(cell: NotebookNode, page: Page) -> list[NotebookNode]:
         return [edition]
     caption = page.markdown(figure["caption"].strip(), one_line=True)
     text = f"**{page.label(figure['name'])}** {caption}"
+    if LIVE.search(cell.source):
+        text += " *Stored is a still picture of it; run the cell for the one to try.*"
     if alt := shown.get("image", {}).get("alt", "").strip():
         # Neither Jupyter nor Colab has a place for it in the picture itself.
         words = html.escape(" ".join(alt.split()), quote=False).replace(

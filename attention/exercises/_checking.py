@@ -206,7 +206,7 @@ def call(
             thread.join(1.0)
     if late:
         raise AnswerError(
-            f"it did not end within {seconds:g} seconds; does every loop end"
+            f"it did not end within {seconds:g} seconds: look whether every loop ends"
         )
     if raised:
         error = raised[0]
