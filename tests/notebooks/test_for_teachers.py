@@ -26,7 +26,8 @@ PLANS = {
     )
 }
 QUESTIONS = re.findall(
-    r"^\*\*Question (\d+)\.\*\*(.*?)^:::\{dropdown\} Answer to question (\d+)\n(.*?)^:::$",
+    r"^\*\*Question (\d+)\.\*\*(.*?)^:::\{admonition\} Answer to question (\d+)\n"
+    r":class: dropdown\n(.*?)^:::$",
     PAGE,
     re.MULTILINE | re.DOTALL,
 )
