@@ -337,7 +337,7 @@ def dropout_mask(
     Notes
     -----
     Dropout was introduced by Hinton et al. (2012), arXiv:1207.0580, and is described in full by
-    Srivastava et al., JMLR 15 (2014) 1929-1958, who rescale at test time; dividing in training
+    Srivastava et al., JMLR 15 (2014) 1929–1958, who rescale at test time; dividing in training
     instead is what PyTorch does.
     """
     dropout_p = _checks.probability(dropout_p)
@@ -567,7 +567,8 @@ class _Inputs:
             scores = scores + self.bias
         if self.allowed is not None:
             scores = np.where(self.allowed, scores, -np.inf)
-        # The weights take the place of the scores, unless the value alone has leading axes.
+        # The weights take the place of the scores, unless the value alone
+        # has leading axes.
         out = scores if scores.shape == self.scores_shape else None
         return _softmax(np.broadcast_to(scores, self.scores_shape), out=out)
 
