@@ -10,6 +10,7 @@ shows is said at its function below.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ WAYS = {
     "torch, fused": "PyTorch, fused",
 }
 OURS = "attention"
+# What a column of numbers holds: one, a share, one with its quartiles, or nothing.
+NUMBER = re.compile(r"–|[\d.]+( %| \([\d.]+ to [\d.]+\))?")
 
 
 class Sources:
@@ -87,7 +90,9 @@ def named(sources: Sources) -> Table:
         number = bug.split()[0]
         kind = number if number.isdecimal() else "beyond the list"
         kinds.setdefault(kind, []).append(bool(seen))
-    for kind, seen in kinds.items():
+    for kind, seen in sorted(
+        kinds.items(), key=lambda k: (not k[0].isdecimal(), k[0].zfill(3))
+    ):
         rows.append([kind, str(len(seen)), str(len(seen)), str(sum(seen))])
     total = [s for seen in kinds.values() for s in seen]
     rows.append(["all", str(len(total)), str(len(total)), str(sum(total))])
@@ -130,18 +135,36 @@ def survivors(sources: Sources) -> Table:
 
 
 def goals(sources: Sources) -> Table:
-    """One row for each goal: what is compared, the ratio, its limit."""
+    """One row for each goal: what is compared, the ratio, its limit.
+
+    The size that most of them have is said once, at the head.
+    """
+    stored = sources.stored("benchmarks")["goals"]
+    sizes = [goal["setting"].partition("; ")[2] for goal in stored]
+    usual = max(sizes, key=sizes.count)
+
+    def short(setting: str) -> str:
+        what, _, size = setting.partition("; ")
+        own = [s for s in size.split(", ") if s not in usual.split(", ")]
+        return "; ".join([what, ", ".join(own)] if own else [what])
+
     rows = [
         [
-            goal["setting"],
+            short(goal["setting"]),
             goal["against"],
             f"{goal['ratio']:g} ({goal['quartiles'][0]:g} to {goal['quartiles'][1]:g})",
             f"{goal['limit']:.2f}",
             "yes" if goal["holds"] else "no",
         ]
-        for goal in sources.stored("benchmarks")["goals"]
+        for goal in stored
     ]
-    return ["what", "against", "ratio", "at most", "holds"], rows
+    return [
+        f"what ({usual}, if not said)",
+        "against",
+        "ratio",
+        "at most",
+        "holds",
+    ], rows
 
 
 def machine(sources: Sources) -> Table:
@@ -314,13 +337,31 @@ class Evidence(SphinxDirective):
 def _table(head: list[str], rows: list[list[str]]) -> nodes.table:
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
-    group += nodes.thead("", _row(head))
-    group += nodes.tbody("", *map(_row, rows))
+    numbers = [
+        all(NUMBER.fullmatch(cell) for cell in column)
+        for column in zip(*rows, strict=True)
+    ]
+    group += nodes.thead("", _row(head, numbers))
+    group += nodes.tbody("", *(_row(row, numbers) for row in rows))
     return nodes.table("", group, classes=["colwidths-auto"])
 
 
-def _row(cells: list[str]) -> nodes.row:
-    entries = [nodes.entry("", nodes.paragraph("", cell)) for cell in cells]
+def _row(cells: list[str], numbers: list[bool]) -> nodes.row:
+    entries = []
+    for cell, number in zip(cells, numbers, strict=True):
+        # Two short sides of an equation stay on one line.
+        text = re.sub(
+            r"(?<=\b\w) = (?=\S)",
+            "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}",
+            cell,
+        )
+        paragraph = nodes.paragraph()
+        for i, part in enumerate(text.split("`")):
+            paragraph += (
+                nodes.literal("", part) if i % 2 else nodes.Text(part)
+            )
+        classes = ["number"] * number
+        entries.append(nodes.entry("", paragraph, classes=classes))
     return nodes.row("", *entries)
 
 
