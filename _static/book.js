@@ -148,13 +148,24 @@
     seen.observe(here);
   }
 
-  // What is too wide for its place is a stop of the Tab key, so that the arrows can scroll it; what
-  // fits is none. Asked when the reader comes near, and again when the window changes.
-  const boxes = all("article :is(pre, .formula, .output, .pst-scrollable-table-container)");
+  // What is too wide for its place is a stop of the Tab key, so that the arrows can scroll it, and
+  // fades at its right end until it is scrolled there; what fits is neither. Asked when the reader
+  // comes near, and again when the window changes.
+  const boxes = all(
+    "article :is(pre, .formula, .output, .pst-scrollable-table-container, .wide-picture)",
+  );
+  // Of code that stands out by less than its padding, all letters are in sight.
+  const fade = (box) => {
+    const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    box.classList.toggle("cut", left > (box.tagName === "PRE" ? 16 : 1));
+  };
+  for (const box of boxes) box.addEventListener("scroll", () => fade(box), { passive: true });
   const near = new IntersectionObserver(
     (changes) => {
       for (const { target, isIntersecting } of changes) {
-        if (!isIntersecting || target === document.activeElement) continue;
+        if (!isIntersecting) continue;
+        fade(target);
+        if (target === document.activeElement) continue;
         if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
         else target.removeAttribute("tabindex");
       }

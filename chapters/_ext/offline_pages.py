@@ -101,6 +101,14 @@ REPLACED = [
     (re.compile(r' id="proof(?:-content)?"'), ""),
 ]
 DESCRIPTION_LENGTH = 155
+# A picture in a figure, but for live ones, which are laid out anew for each width.
+PICTURE = re.compile(r'(?<=>)\s*<img width="(\d+)"[^>]*>(?=\s*<figcaption)')
+# In CSS pixels: shrunk to a phone's width, letters would be less than four fifths of their size.
+WIDE_PICTURE = 450
+CELL = re.compile(r"<t([dh])\b.*?</t\1>", re.DOTALL)
+# In characters: what a narrow column of a phone would break into many lines.
+LONG_TEXT = 45
+LONG_NAME = re.compile(r"(?<![&\w.])[\w.]{18,}(?=[^<>]*<)")
 
 
 class PageBridge(BuiltinTemplateLoader):
@@ -126,6 +134,8 @@ class PageBridge(BuiltinTemplateLoader):
         for pattern, text in REPLACED:
             page = pattern.sub(text, page)
         page = re.sub(r"<img\b[^>]*>", self.sized, page)
+        page = PICTURE.sub(boxed, page)
+        page = CELL.sub(breakable, page)
         app = self.builder.app
         # Glyphs come before the formulas that use them, which are then there when first painted.
         sheet = app.maths.sheet(page)  # type: ignore[attr-defined]
@@ -150,6 +160,26 @@ class PageBridge(BuiltinTemplateLoader):
             f'<img width="{width}" height="{height}" loading="lazy"',
             1,
         )
+
+
+def boxed(match: re.Match[str]) -> str:
+    """Put a wide picture into a box in which it can be scrolled."""
+    if int(match[1]) < WIDE_PICTURE:
+        return match[0]
+    return f'<div class="wide-picture">{match[0].strip()}</div>'
+
+
+def breakable(cell: re.Match[str]) -> str:
+    """Let long names in a cell of a table break after dots and underscores; mark long text."""
+    html = cell[0]
+    if len(re.sub(r"<[^>]*>", "", html)) > LONG_TEXT:
+        start, rest = html[:3], html[3:]
+        known = re.match(r' class="', rest)
+        rest = rest[known.end() :] if known else f'"{rest}'
+        html = f'{start} class="long{" " if known else ""}{rest}'
+    return LONG_NAME.sub(
+        lambda name: re.sub(r"(?<=\w{3}[._])(?=\w)", "<wbr/>", name[0]), html
+    )
 
 
 def image_sources(builder: Builder) -> dict[str, Path]:
