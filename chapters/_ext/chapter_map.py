@@ -255,7 +255,7 @@ class Chapters(SphinxDirective):
             name = f"{{ref}}`{c.label}`"
             if c.exercises:
                 page, count = c.exercises
-                name += f" ({{doc}}`{count}\N{NO-BREAK SPACE}exercises </{page}>`)"
+                name += f" ({{doc}}`{count} exercises </{page}>`)"
             texts = (name, c.question, c.needs)
             middle = [self.inline(text) for text in texts]
             number, minutes = (
