@@ -338,9 +338,9 @@ def test_a_formula_opens_no_tag() -> None:
     [
         (r"\R^{d}", r"\mathbb{R}^{d}"),
         (r"K\T", r"K^{\mathsf{T}}"),
-        (r"\norm{q - {k}_j}^2", r"\left\lVert q - {k}_j \right\rVert^2"),
-        (r"\norm x", r"\left\lVert x \right\rVert"),
-        (r"\norm{\R}", r"\left\lVert \mathbb{R} \right\rVert"),
+        (r"\norm{q - {k}_j}^2", r"\lVert q - {k}_j \rVert^2"),
+        (r"\norm x", r"\lVert x \rVert"),
+        (r"\norm{\R}", r"\lVert \mathbb{R} \rVert"),
         (r"\Ra \\T", r"\Ra \\T"),
     ],
 )
