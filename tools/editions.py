@@ -42,6 +42,7 @@ SETUP = Path(__file__).with_name("edition_setup.py")
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 # A cell whose figure answers to the reader.
 LIVE = re.compile(r"^live\.\w+\(", re.MULTILINE)
+STILL = "*Stored is a still picture of it; run the cell for the one to try.*"
 # What the wheel is made of.
 PACKAGE = ["attention", "pyproject.toml", "README.md", "LICENSE"]
 # What the last cell says of each kind of edition.
@@ -95,7 +96,7 @@ def code_cells(cell: NotebookNode, page: Page) -> list[NotebookNode]:
     caption = page.markdown(figure["caption"].strip(), one_line=True)
     text = f"**{page.label(figure['name'])}** {caption}"
     if LIVE.search(cell.source):
-        text += " *Stored is a still picture of it; run the cell for the one to try.*"
+        text += f" {STILL}"
     if alt := shown.get("image", {}).get("alt", "").strip():
         # Neither Jupyter nor Colab has a place for it in the picture itself.
         words = html.escape(" ".join(alt.split()), quote=False).replace(
