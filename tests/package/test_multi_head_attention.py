@@ -832,15 +832,17 @@ def test_a_key_after_every_query_cannot_overflow_in_the_projections(
     layer = _layer()
     query, key, value = _inputs()
     allowed = torch.ones(L, S, dtype=torch.bool)
+    hidden = [*range(L, S)]
     if mask == "the first key hidden":
         allowed[:, 0] = False
+        hidden.append(0)
     options: dict[str, Any] = {
         "attn_mask": None if mask is None else allowed,
         "is_causal": True,
     }
     spoilt = [x.clone() for x in (key, value)]
     for x in spoilt:
-        x[:, L:] = torch.finfo(x.dtype).max
+        x[:, hidden] = torch.finfo(x.dtype).max
     results = [
         layer(query, *pair, **options, return_weights=return_weights)
         for pair in ((key, value), spoilt)
@@ -853,6 +855,51 @@ def test_a_key_after_every_query_cannot_overflow_in_the_projections(
         *arrays, _parameters(layer), H, **options
     )
     np.testing.assert_allclose(output, clean.detach(), **CLOSE)
+
+
+def test_a_key_that_mask_and_flag_hide_together_cannot_overflow_in_the_projections() -> (
+    None
+):
+    layer, (x, _, _) = _layer(), _inputs()
+    allowed = torch.ones(L, L, dtype=torch.bool)
+    allowed[3:, 3] = False  # which only earlier queries may see by the mask
+    spoilt = x.clone()
+    spoilt[:, 3] = torch.finfo(x.dtype).max
+    clean, other = (
+        layer(x, y, attn_mask=allowed, is_causal=True) for y in (x, spoilt)
+    )
+    torch.testing.assert_close(other, clean, **CLOSE)
+    output, _ = reference.multi_head_attention(
+        *(y.numpy() for y in (x, spoilt, spoilt)),
+        _parameters(layer),
+        H,
+        allowed,
+        is_causal=True,
+    )
+    np.testing.assert_allclose(output, clean.detach(), **CLOSE)
+
+
+def test_a_layer_that_hides_later_keys_makes_its_mask_where_its_inputs_are() -> (
+    None
+):
+    layer, (query, key, value) = _layer(), _inputs()
+    inputs = (x.to("meta") for x in (query, key, value))
+    assert layer.to("meta")(*inputs, is_causal=True).shape == query.shape
+
+
+def test_all_projections_may_be_replaced_by_modules_without_parameters() -> (
+    None
+):
+    layer, (query, _, _) = _layer(), _inputs()
+    for name, _ in [*layer.named_children()]:
+        setattr(layer, name, nn.Identity())
+    heads = multihead.split_heads(query, H)
+    attended = nn.functional.scaled_dot_product_attention(
+        heads, heads, heads
+    )
+    torch.testing.assert_close(
+        layer(query), multihead.merge_heads(attended), **CLOSE
+    )
 
 
 def test_head_h_is_the_h_th_block_of_the_matrices() -> None:
