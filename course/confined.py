@@ -16,6 +16,7 @@ None of them makes it safe to run code of somebody who means harm: do that in a 
 from __future__ import annotations
 
 import ast
+import copy
 import ctypes
 import importlib
 import json
@@ -296,6 +297,13 @@ class Checks:
             if isinstance(thing, FunctionType)
             and thing.__module__.partition(".")[0] == root
         }
+        # Limits, tolerances, lists of cases and of mistakes, each with a copy and its text.
+        self.constants = [
+            (module, name, thing, copy.deepcopy(thing), repr(thing))
+            for module in own
+            for name, thing in vars(module).items()
+            if name.strip("_").isupper() and not callable(thing)
+        ]
         self.checkers = {
             name: getattr(self.module, name) for name in self.module.__all__
         }
@@ -307,6 +315,17 @@ class Checks:
                 if callable(thing) and vars(where).get(name) is not thing:
                     setattr(where, name, thing)
                     yield f"{where.__name__}.{name}"
+        for place, name, thing, kept, text in self.constants:
+            now = vars(place).get(name)
+            if now is not thing or repr(now) != text:
+                if isinstance(thing, list) and now is thing:
+                    thing[:] = copy.deepcopy(kept)
+                elif isinstance(thing, dict) and now is thing:
+                    thing.clear()
+                    thing.update(copy.deepcopy(kept))
+                else:
+                    setattr(place, name, copy.deepcopy(kept))
+                yield f"{place.__name__}.{name}"
         for function, parts in self.code.items():
             now = (
                 function.__code__,

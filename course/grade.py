@@ -240,7 +240,10 @@ class Session:
         with suppress(Exception):
             self.client.stop_channels()
         self.log.close()
-        self.folder.cleanup()
+        with suppress(Exception):  # folders too deep for Python, for example
+            self.folder.cleanup()
+        if Path(self.folder.name).exists():
+            subprocess.run(["rm", "-rf", self.folder.name], check=False)
 
     def reply(self, request: str, seconds: float) -> dict[str, Any] | None:
         """Return the answer to a request, None if there is none in time."""
@@ -445,6 +448,9 @@ class Grader:
         except SubmissionError as error:
             result.remarks = [str(error)]
             return result
+        except Exception as error:  # whatever a file may hold
+            result.remarks = [f"cannot be read: {plain(repr(error))}"]
+            return result
         result.exercises = source.name
         result.marks = [
             Mark(
@@ -461,7 +467,13 @@ class Grader:
             self.limits, self.checkers, self.path, self.closed
         ) as session:
             result.walls = session.walls
-            self.run(session, cells, source, result)
+            try:
+                self.run(session, cells, source, result)
+            except Exception as error:  # a submission may change its kernel
+                result.remarks.append(
+                    "the kernel answers what cannot be read, and nothing after"
+                    f" that counts: {plain(repr(error))}"
+                )
         result.points = sum(mark.points for mark in result.marks)
         return result
 
@@ -662,7 +674,10 @@ def submissions(where: Path, written: Path) -> list[tuple[Path, str]]:
     found = []
     for path in sorted(where.rglob("*")):
         inside = path.relative_to(where)
-        hidden = any(p.startswith((".", "__")) for p in inside.parts)
+        hidden = any(
+            p.startswith(".") or p in ("__pycache__", "__MACOSX")
+            for p in inside.parts
+        )
         handed_out = path.suffix == ".whl"
         if not (hidden or handed_out or path in outputs) and path.is_file():
             name = (

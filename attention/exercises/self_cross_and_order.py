@@ -250,6 +250,7 @@ def check_order_codes(answer: object) -> Verdict:
         case(5, 2, 6, first=0),
         case(3, 4, 10, first=7),
         Case(f"{far} precision", (_normal(2, 5, 6), 100_000)),
+        case(2, 3, 8, first=999_983),
     ]
     return check_function(
         "order-codes",
@@ -358,6 +359,7 @@ def check_order_rope(answer: object) -> Verdict:
         case(2, 5, 6, at=[0, 1, 2, 3, 4]),
         case(2, 3, 4, 8, at=[7, 0, 31, 2]),
         Case(f"float64 vectors at {places}", (_normal(3, 6), far)),
+        case(3, 8, at=[999_983, 5, 700_001]),
     ]
     return check_function(
         "order-rope",

@@ -135,6 +135,18 @@ HOSTILE = {
         FIRST,
         "ended the kernel",
     ),
+    "changes its kernel's key": (
+        "get_ipython().kernel.session.key = b'x'",
+        FIRST,
+        "nothing after that counts",
+    ),
+    "answers for its kernel": (
+        "from ipykernel.ipkernel import IPythonKernel\n"
+        "async def lie(*a, **k): return {'status': 'ok'}\n"
+        "type(get_ipython().kernel).do_execute = lie",
+        FIRST,
+        "nothing after that counts",
+    ),
     "fills the disk": (
         "open('big', 'wb').write(bytes(2 << 20))",
         ALL,
@@ -236,6 +248,15 @@ CHEATS = {
         "c.Verdict.__init__ = lambda self, *a: vars(self).update("
         "exercise='', state='right', says='', first_input='')",
         "changed Verdict.__init__",
+    ),
+    "loosens a tolerance": (
+        "import sample_checkers as c\nc.LIMITS[0] = float('inf')",
+        "changed sample_checkers.LIMITS",
+    ),
+    "changes what is right": (
+        "import sample_checkers as c\nc.RIGHT.update(double=0, steps=0)\n"
+        "c.LIMITS = [1e9]",
+        "changed sample_checkers.RIGHT, sample_checkers.LIMITS",
     ),
     "returns what equals all": (
         "class Any:\n    def __eq__(self, other): raise SystemExit",
@@ -552,6 +573,16 @@ def test_no_folder_of_a_kernel_is_left(
     results: dict[str, Result], scratch: Path
 ) -> None:
     assert list(scratch.iterdir()) == []
+
+
+@posix
+def test_a_folder_too_deep_for_python_is_removed_too(scratch: Path) -> None:
+    deep = "for i in $(seq 1500); do mkdir d && cd d || exit; done"
+    with grade.Session(
+        LIMITS, "sample_checkers", [str(HERE)], []
+    ) as session:
+        subprocess.run(["sh", "-c", deep], cwd=session.work, check=True)
+    assert not Path(session.folder.name).exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")

@@ -65,7 +65,7 @@ CITES = {
         "arXiv:1706.03762",
         "arXiv:2305.13245",
     ],
-    "reference.dropout_mask": ["JMLR 15 (2014) 1929-1958"],
+    "reference.dropout_mask": ["JMLR 15 (2014) 1929–1958"],
     "functional.scaled_dot_product_attention": ["arXiv:1706.03762"],
     "multihead.MultiHeadAttention": [
         "arXiv:1706.03762",

@@ -16,6 +16,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.colors import to_rgb  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 
 from attention import plotting  # noqa: E402
 
@@ -102,6 +103,13 @@ def test_it_draws_on_the_axes_given_and_returns_them() -> None:
     assert not axes[1].images
     assert [x.get_title() for x in axes] == ["a head", ""]
     assert plt.get_fignums() == [figure.number]
+
+
+def test_it_draws_on_a_figure_that_pyplot_does_not_know() -> None:
+    figure = Figure()
+    ax = plotting.heatmap(WEIGHTS, ax=figure.subplots())
+    assert figure.axes == [ax, ax.images[0].colorbar.ax]
+    assert plt.get_fignums() == []
 
 
 def test_the_colour_scale_starts_at_zero_and_can_be_shared() -> None:

@@ -71,6 +71,12 @@ CASES: dict[
         (B, 1, S, EV),
         {},
     ),
+    "an axis of size 1 stretches where another is missing": (
+        (1, L, E),
+        (B, H, S, E),
+        (1, S, EV),
+        {},
+    ),
     "vectors of one component, only the key and value have a batch": (
         (L, 1),
         (B, S, 1),
@@ -1451,24 +1457,34 @@ def test_a_scale_that_is_not_positive_keeps_only_the_flag_alone_from_pytorchs_fu
     assert len(kernel_calls) == 3
 
 
+def _without_first_key() -> NDArray:
+    """Return a mask (L, S) that beside the causal flag, and only there, has an empty row."""
+    return np.tile(np.arange(S) > 0, (L, 1))
+
+
 @pytest.mark.parametrize("additive", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize(
+    "mask",
+    [_one_empty_row(L, S), _without_first_key()],
+    ids=["empty", "empty beside the flag"],
+)
 def test_pytorchs_function_is_given_no_row_with_nothing_to_attend_to(
-    additive: bool, is_causal: bool, kernel_calls: list[tuple]
+    mask: NDArray, additive: bool, is_causal: bool, kernel_calls: list[tuple]
 ) -> None:
     """What it makes of one depends on the release, the device and the kernel."""
     tensors = [torch.randn(B, H, n, E) for n in (L, S, S)]
-    mask = torch.tensor(_one_empty_row(L, S))
+    selected = torch.tensor(mask)
     functional.scaled_dot_product_attention(
         *tensors,
-        masks.to_additive(mask) if additive else mask,
+        masks.to_additive(selected) if additive else selected,
         is_causal=is_causal,
     )
     given = kernel_calls[0][3]
     seen = given > -float("inf") if additive else given
     assert seen.any(-1).all()
-    untouched = mask.any(-1)
-    expected = mask & masks.causal(L, S) if is_causal else mask
+    expected = selected & masks.causal(L, S) if is_causal else selected
+    untouched = expected.any(-1)
     assert torch.equal(seen[untouched], expected[untouched])
 
 

@@ -48,6 +48,25 @@ def codes_stacked(x, first):
     return x + code
 
 
+def codes_in_their_dtype(x, first):
+    t = (first + np.arange(x.shape[1])).astype(x.dtype)
+    powers = np.arange(0, x.shape[2], 2) / x.shape[2]
+    angle = t[:, None] * (10_000.0**-powers).astype(x.dtype)
+    return x + np.stack([np.sin(angle), np.cos(angle)], -1).reshape(
+        x.shape[1:]
+    )
+
+
+def rope_in_their_dtype(x, positions):
+    powers = np.arange(0, x.shape[-1], 2) / x.shape[-1]
+    omega = (10_000.0**-powers).astype(x.dtype)
+    angle = positions.astype(x.dtype)[:, None] * omega
+    cos, sin = np.cos(angle), np.sin(angle)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = np.stack([even * cos - odd * sin, even * sin + odd * cos], -1)
+    return turned.reshape(x.shape)
+
+
 def codes_loops(x, first):
     out = np.array(x, dtype=float)
     B, L, d = out.shape
@@ -566,6 +585,7 @@ PROOFS = [
                 codes_single_precision,
                 "double precision",
             ),
+            "angles in the inputs' dtype": (codes_in_their_dtype, "999983"),
             "a batch of one squeezed": (codes_squeezed, "shape (3, 4)"),
             "on the longer axis": (codes_on_the_longer_axis, "(5, 2, 6)"),
             "rows of the batch": (codes_plain_rows, "expected"),
@@ -589,6 +609,7 @@ PROOFS = [
             "counted from 1": (rope_from_one, "one too large"),
             "codes added": (rope_added, "codes that are added"),
             "angles in float32": (rope_single_precision, "double precision"),
+            "angles in the vectors' dtype": (rope_in_their_dtype, "999983"),
             "along the first axis": (rope_first_axis, "expected"),
             "positions in a row taken for granted": (
                 rope_consecutive,
