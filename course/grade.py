@@ -242,8 +242,9 @@ class Session:
         self.log.close()
         with suppress(Exception):  # folders too deep for Python, for example
             self.folder.cleanup()
-        if Path(self.folder.name).exists():
-            subprocess.run(["rm", "-rf", self.folder.name], check=False)
+        with suppress(OSError):
+            if Path(self.folder.name).exists():
+                subprocess.run(["rm", "-rf", self.folder.name], check=False)
 
     def reply(self, request: str, seconds: float) -> dict[str, Any] | None:
         """Return the answer to a request, None if there is none in time."""
