@@ -219,6 +219,20 @@ def test_an_answer_that_misbehaves_is_told_how(
     assert words in verdict.says
 
 
+def test_a_return_that_is_missing_on_one_way_is_wrong_and_not_blank() -> (
+    None
+):
+    cases = [
+        Case("one number", (np.array([1.0]),)),
+        Case("no number", (np.array([]),)),
+    ]
+    verdict = check_function(
+        "double", lambda x: 2 * x if x.size else None, lambda x: 2 * x, cases
+    )
+    assert verdict.state == "wrong"
+    assert "With no number, it returns nothing: a return is" in verdict.says
+
+
 def test_an_answer_that_is_a_single_number_is_judged() -> None:
     def total(answer: Any) -> Verdict:
         given = (np.array([1.0, 2.0]),)
