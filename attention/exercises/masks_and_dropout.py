@@ -209,6 +209,10 @@ def _restricted_cases() -> list[Case]:
             (normal(2, 3, 5, 7), padding),
         ),
         Case(
+            "scores of shape (2, 3, 5, 7) and a causal mask of shape (5, 7)",
+            (normal(2, 3, 5, 7), causal),
+        ),
+        Case(
             "a forbidden score 2000 above the allowed ones",
             (loud, last),
         ),

@@ -900,6 +900,10 @@ def _layer_cases() -> list[Case]:
             (X_q[0], X_kv[0], W, H, some[0]),
         ),
         Case(
+            "no batch, 5 queries, 7 keys, 3 heads and a mask (H, L, S)",
+            (X_q[0], X_kv[0], W, H, some),
+        ),
+        Case(
             "leading axes (4, 2), 5 queries, 7 keys and a mask (L, S)",
             (
                 _normal(4, 2, L, 10, seed=10),

@@ -422,6 +422,15 @@ def _attend_cases() -> list[Case]:
             ),
         ),
         Case(
+            "the same queries for two sequences of keys and values, and a"
+            " padding mask of shape (2, 1, 7)",
+            (query, *batch[1:], padding[:, 0]),
+        ),
+        Case(
+            "a mask of shape (1, 7) for all of five queries",
+            (query, key, value, seen[None]),
+        ),
+        Case(
             "queries whose scores lie 1000 above and below the others'",
             (apart, level, value, causal),
         ),

@@ -136,7 +136,13 @@ def check_softmax_rows(answer: object) -> Verdict:
         Case("three scores and axis -1", (np.array([0.3, -1.1, 0.8]), -1)),
         Case("scores of shape (2, 5) and axis -1", (_scores(2, 5), -1)),
         Case("scores of shape (2, 5) and axis 0", (_scores(2, 5), 0)),
-        Case("scores of shape (2, 3, 4) and axis 1", (_scores(2, 3, 4), 1)),
+        *(
+            Case(
+                f"scores of shape (2, 3, 4) and axis {axis}",
+                (_scores(2, 3, 4), axis),
+            )
+            for axis in (1, 0, -2)
+        ),
         Case(
             "scores of shape (3, 4) near 1000 and axis -1",
             (1000 + _scores(3, 4), -1),

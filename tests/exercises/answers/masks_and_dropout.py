@@ -65,6 +65,11 @@ def soft_nan(scores, allowed):
     return torch.softmax(scores.masked_fill(~allowed, -math.inf), -1)
 
 
+def soft_full_masks(scores, allowed):
+    assert allowed.ndim == scores.ndim
+    return soft_fill_twice(scores, allowed)
+
+
 def soft_even(scores, allowed):
     """Replace the scores of empty rows, and forget to empty their weights."""
     empty = ~allowed.any(-1, keepdim=True)
@@ -425,6 +430,10 @@ PROOFS = [
             ),
             "lowest number added": (soft_lowest_added, "as large as"),
             "no maximum": (soft_no_maximum, "near 1000"),
+            "a mask of fewer axes refused": (
+                soft_full_masks,
+                "causal mask of shape (5, 7)",
+            ),
             "in place": (soft_in_place, "changes its input"),
             "NumPy": (soft_numpy, "carry no gradient"),
             "detached": (soft_detached, "carry no gradient"),

@@ -787,6 +787,12 @@ def layer_unsqueezed(X_q, X_kv, W, num_heads, mask):
     return layer(X_q, X_kv, W, num_heads, mask)
 
 
+def layer_batched_masks(X_q, X_kv, W, num_heads, mask):
+    """Take a mask of three axes for one of a batch."""
+    mask = mask[:, None] if mask.ndim == 3 else mask
+    return layer_einsum(X_q, X_kv, W, num_heads, mask)
+
+
 def layer_always_unsqueezed(X_q, X_kv, W, num_heads, mask):
     mask = np.expand_dims(mask, 1) if mask.ndim < 4 else mask
     return layer(X_q, X_kv, W, num_heads, mask)
@@ -1218,6 +1224,10 @@ PROOFS = [
             ),
             "NaN for nothing": (layer_nan, "0/0"),
             "no maximum": (layer_no_maximum, "nan"),
+            "a mask of three axes for the batch": (
+                layer_batched_masks,
+                "3 heads and a mask (H, L, S)",
+            ),
             "mask unsqueezed": (
                 layer_always_unsqueezed,
                 "raises ValueError",

@@ -211,6 +211,20 @@ def attend_output_mended(answer):
     return attend
 
 
+def attend_queries_axes(query, key, value, allowed):
+    """Take it that the queries have all the leading axes."""
+    leading = query.shape[:-2]
+    key, value = (
+        np.broadcast_to(x, leading + x.shape[-2:]) for x in (key, value)
+    )
+    return attend_matrix(query, key, value, allowed)
+
+
+def attend_full_masks(query, key, value, allowed):
+    assert allowed.shape[-2] == query.shape[-2] or allowed.ndim > 2
+    return attend_matrix(query, key, value, allowed)
+
+
 def attend_first_axes(query, key, value, allowed):
     scores = query @ np.swapaxes(key, 0, 1) / math.sqrt(key.shape[-1])
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
@@ -589,6 +603,14 @@ PROOFS = [
             "first row of the mask for all": (attend_first_row, "(5, 7)"),
             "axes in pairs": (attend_pairwise, "both sequences share"),
             "output alone": (attend_output_alone, "2 results"),
+            "leading axes of the queries alone": (
+                attend_queries_axes,
+                "the same queries for two",
+            ),
+            "a mask for all queries refused": (
+                attend_full_masks,
+                "a mask of shape (1, 7)",
+            ),
             "weights first": (attend_other_order, "another order"),
             "in place": (attend_in_place, "changes its input"),
         },

@@ -98,6 +98,18 @@ def rows_by_mean(scores, axis):
     return powers / powers.sum(axis, keepdims=True)
 
 
+def rows_swapped_back(scores, axis):
+    """Move the axis to the end, and exchange it on the way back."""
+    return np.swapaxes(
+        rows_matrix(np.moveaxis(scores, axis, -1), -1), axis, -1
+    )
+
+
+def rows_no_negative_axis(scores, axis):
+    assert axis >= 0 or axis == -1
+    return rows_matrix(scores, axis)
+
+
 def rows_with_epsilon(scores, axis):
     powers = np.exp(scores - scores.max(axis, keepdims=True))
     return powers / (powers.sum(axis, keepdims=True) + 1e-3)
@@ -293,6 +305,11 @@ PROOFS = [
             "always the first axis": (rows_always_first, "first axis"),
             "over the whole array": (rows_whole_array, "whole array"),
             "not divided": (rows_not_divided, "divided by their sum"),
+            "axes moved there, exchanged back": (
+                rows_swapped_back,
+                "axis 0",
+            ),
+            "axis -2 refused": (rows_no_negative_axis, "axis -2"),
             "in place": (rows_in_place, "changes its input"),
             "keepdims forgotten": (rows_axis_lost, "raises ValueError"),
             "minimum subtracted": (rows_by_minimum, "less their minimum"),
