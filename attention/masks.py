@@ -166,7 +166,9 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         If ``lengths`` is not one-dimensional, or a length is negative or exceeds S.
     """
     try:
-        lengths = torch.as_tensor(lengths)
+        # as_tensor would move a tensor to PyTorch's default device
+        if not isinstance(lengths, Tensor):
+            lengths = torch.as_tensor(lengths)
     except (RuntimeError, TypeError, ValueError):
         raise TypeError(
             f"lengths must be integers, got {lengths!r}"

@@ -269,6 +269,10 @@ def within(path: str, folder: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------- the checks
+# What a checker's limits, cases and mistakes are kept in.
+KINDS = (float, int, str, dict, list)
+
+
 class Checks:
     """The checkers as they were before a submission's first cell, and what they rest on."""
 
@@ -302,7 +306,7 @@ class Checks:
             (module, name, thing, copy.deepcopy(thing), repr(thing))
             for module in own
             for name, thing in vars(module).items()
-            if name.strip("_").isupper() and not callable(thing)
+            if name.strip("_").isupper() and isinstance(thing, KINDS)
         ]
         self.checkers = {
             name: getattr(self.module, name) for name in self.module.__all__

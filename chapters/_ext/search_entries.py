@@ -15,7 +15,8 @@ from sphinx.application import ENV_PICKLE_FILENAME, Sphinx
 
 def store(app: Sphinx, exception: Exception | None) -> None:
     """Store the environment once more, with the entries of the pages that were written."""
-    if exception is None:
+    # What failed is to be read again.
+    if exception is None and not app._warncount:
         with Path(app.doctreedir, ENV_PICKLE_FILENAME).open("wb") as file:
             pickle.dump(app.env, file, pickle.HIGHEST_PROTOCOL)
 

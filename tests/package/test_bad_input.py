@@ -284,6 +284,11 @@ TORCH_ATTENTION: dict[
         TypeError,
         ["attn_mask", "float32", "float64"],
     ),
+    "a float16 bias beside float32 inputs": (
+        {"attn_mask": np.full((L, S), 0.5, dtype=np.float16)},
+        TypeError,
+        ["attn_mask", "float32", "float16"],
+    ),
     "a complex mask": (
         {"attn_mask": np.ones((L, S), dtype=np.complex64)},
         TypeError,

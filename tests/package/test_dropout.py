@@ -271,3 +271,19 @@ def test_the_layers_weights_are_those_before_dropout_also_in_training() -> (
     _, training = layer.train()(*tensors, return_weights=True)
     _, evaluated = layer.eval()(*tensors, return_weights=True)
     assert torch.equal(training, evaluated)
+
+
+def test_numpys_factors_multiply_in_single_precision_beside_half_inputs() -> (
+    None
+):
+    half = np.zeros((1, 1), np.float16)
+    value = np.full((1, 1), 2.0**-10, np.float16)
+    factor = np.float32(2.0**17)  # infinite in half precision
+    output, _ = reference.scaled_dot_product_attention(
+        half, half, value, dropout_mask=factor[None, None]
+    )
+    assert output == 2.0**7
+    grads = reference.scaled_dot_product_attention_backward(
+        value, half, half, value, dropout_mask=factor[None, None]
+    )
+    assert grads[2] == 2.0**7

@@ -52,6 +52,15 @@ def test_causal_is_square_and_upper_left_by_default() -> None:
     )
 
 
+def test_padding_stays_with_its_lengths_wherever_pytorch_makes_tensors() -> (
+    None
+):
+    lengths = torch.tensor([1, 3])
+    with torch.device("meta"):
+        mask = masks.padding(lengths)
+    assert torch.equal(mask, masks.padding(lengths))
+
+
 def test_what_is_written_into_one_mask_is_in_no_other() -> None:
     """A mask kept for the next call would carry over what its first caller wrote."""
     for make in (

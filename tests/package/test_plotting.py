@@ -312,6 +312,19 @@ def test_numbers_and_crosses_are_drawn_in_the_ink_that_stands_out() -> None:
         assert [x.get_color() for x in drawn] == ["white", "black"]
 
 
+@pytest.mark.parametrize(
+    ("colour", "ink"),
+    [("lime", "black"), ("red", "white"), ("blue", "white")],
+)
+def test_the_ink_goes_by_how_bright_a_colour_looks(
+    colour: str, ink: str
+) -> None:
+    """Pure green looks bright, pure red and pure blue dark."""
+    colours = mpl.colors.ListedColormap([colour])
+    ax = plotting.heatmap([[1.0]], annotate=True, cmap=colours)
+    assert ax.texts[0].get_color() == ink
+
+
 @pytest.mark.parametrize("bad", [np.nan, -np.inf, np.inf])
 def test_what_is_not_finite_leaves_its_cell_white_and_is_drawn_in_black(
     bad: float,
