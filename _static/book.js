@@ -87,6 +87,7 @@
       }
       move(bar, modal);
       modal.showModal();
+      modal.querySelector("a.current")?.scrollIntoView({ block: "center" });
     });
     // A link to another place of this page leads there, past the dialog.
     modal.addEventListener("click", ({ target }) => {
@@ -146,6 +147,24 @@
       if (!isIntersecting && bar) bar.scrollTop = boundingClientRect.top - bar.clientHeight / 3;
     });
     seen.observe(here);
+  }
+
+  // Who comes from the search is led to what was sought: the first block with most of its words.
+  // They are marked a moment after the page is there.
+  if (!location.hash) {
+    setTimeout(() => {
+      const words = (mark) =>
+        new Set(
+          all(".highlighted", mark.closest("p, li, dd, td, pre") ?? mark).map(({ textContent }) =>
+            textContent.toLowerCase(),
+          ),
+        ).size;
+      const marks = all("article section > :not(h1) .highlighted").filter(
+        (mark) => !mark.closest("details:not([open])"),
+      );
+      const most = Math.max(...marks.map(words));
+      marks.find((mark) => words(mark) === most)?.scrollIntoView({ block: "center" });
+    }, 50);
   }
 
   // What is too wide for its place is a stop of the Tab key, so that the arrows can scroll it, and

@@ -487,7 +487,7 @@ attention-live { display: block; }
 .live .key span { white-space: nowrap; }
 .live .key i { display: inline-block; width: 0.7em; height: 0.7em; box-sizing: border-box; }
 .live .says { margin: 0.8rem 0 0; }
-.live small { font-size: 0.75rem; }
+.live small { font-size: min(0.75rem, 3.6cqw); }
 .live .wide { display: none; }
 @container (min-width: 34rem) {
   .live .wide { display: revert; }
@@ -501,7 +501,8 @@ attention-live { display: block; }
   cursor: pointer; touch-action: manipulation; }
 .live .paint { width: 100%; max-width: 34rem; table-layout: fixed; margin-bottom: 0.9rem; }
 .live .paint td, .live .paint th { padding: 1px; text-align: center; }
-.live .paint button { font-size: 0.8rem; background: linear-gradient(to top, var(--soft) calc(100% * var(--p)), transparent 0); }
+.live .paint thead { font-size: min(1em, 4.2cqw); }
+.live .paint button { font-size: min(0.8rem, 4cqw); background: linear-gradient(to top, var(--soft) calc(100% * var(--p)), transparent 0); }
 .live .paint .off { background: repeating-linear-gradient(45deg, var(--line) 0 1px, transparent 1px 6px); }
 .live .empty > * { border-block: 2px dashed var(--b); }
 .live .empty > td:last-child { font-weight: bold; }
@@ -520,9 +521,10 @@ attention-live { display: block; }
 .live .index .chosen { outline: 3px solid var(--b); outline-offset: -2px; font-weight: bold; }
 .live .tokens { table-layout: fixed; width: 100%; max-width: 40rem; }
 .live .tokens th, .live .tokens td { padding: 0; text-align: center; }
-.live .tokens tr > :first-child { width: 2.4rem; font-size: 0.8rem; text-align: left; }
+.live .tokens tr > :first-child { width: min(2.4rem, 11.5cqw); font-size: min(0.8rem, 4cqw); text-align: left; }
+.live .tokens thead { font-size: min(1em, 4.3cqw); }
 .live .tokens label { display: grid; margin: 0; cursor: pointer; }
-.live .tokens [type="radio"] { display: block; margin: 0.15rem auto; width: 1.1rem; height: 1.1rem; accent-color: var(--a); }
+.live .tokens [type="radio"] { display: block; margin: 0.15rem auto; width: min(1.1rem, 5.5cqw); height: 1.1rem; accent-color: var(--a); }
 .live .tokens .chosen { font-weight: bold; outline: 2px solid var(--a); outline-offset: -2px; }
 .live .marks span { writing-mode: vertical-rl; font-size: 0.75rem; white-space: nowrap; }
 .live .tokens td { height: 1.7rem; border: 1px solid var(--line); }

@@ -204,6 +204,50 @@ def test_search_brings_the_right_page_near_the_top(
     assert wanted in pages[:place], pages[:6]
 
 
+def test_a_result_of_the_search_opens_where_its_words_stand(
+    watch: Watch,
+) -> None:
+    tab = watch.open("search")
+    tab.goto(f"{tab.url}?{urlencode({'q': 'previous token head'})}")
+    tab.locator(
+        "#search-results a[href$='what-heads-learn.html']"
+    ).first.click(timeout=10_000)
+    tab.wait_for_function("scrollY > 0")
+    seen = tab.evaluate(
+        "[...document.querySelectorAll('article .highlighted')]"
+        ".filter(t => { const { top, bottom } = t.getBoundingClientRect();"
+        " return top > 0 && bottom < innerHeight; })"
+        ".map(t => t.textContent.toLowerCase())"
+    )
+    assert {"previous", "token", "head"} <= set(seen)
+
+
+def test_on_a_phone_the_menu_opens_at_this_page_and_the_sheet_in_blocks(
+    browser: Browser, html: Path
+) -> None:
+    context = browser.new_context(viewport=PHONE)
+    tab = Watch(context, html).open("chapters/cheat-sheet")
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('#cheat-sheet td, #cheat-sheet .pst-scrollable-table-container')]"
+        ".filter(t => t.scrollWidth > t.clientWidth + 1).map(t => t.textContent)"
+    )
+    tab.goto((html / "chapters" / "bibliography.html").as_uri())
+    tab.locator(".primary-toggle").first.click()
+    here = tab.locator("#pst-primary-sidebar-modal a.current").last
+    place = here.bounding_box()
+    context.close()
+    assert cut == []
+    assert place
+    assert 0 < place["y"] < PHONE["height"] - place["height"]
+
+
+def test_terms_are_in_the_order_of_the_alphabet(html: Path) -> None:
+    page = (html / "chapters" / "glossary.html").read_text("utf-8")
+    terms = re.findall(r'<dt id="term-[^"]*">(.*?)<a', page)
+    assert len(terms) > 30
+    assert terms == sorted(terms, key=str.lower)
+
+
 def test_the_cheat_sheet_prints_on_two_sides(
     watch: Watch, tmp_path: Path
 ) -> None:
