@@ -1,9 +1,13 @@
 # @title Setup: the book's package, and what this notebook runs on
+import importlib
 import importlib.util
 import platform
+import re
+import shutil
 import site
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -12,28 +16,75 @@ WHEEL = "wheel of the package"
 ADDRESS = "where it is published"
 
 
+# Of these the package is made, whatever else is called like it.
+MODULES = ("functional", "masks", "multihead", "reference")
+
+
+def wheel_here():
+    """Return the wheel beside this notebook or in Kaggle's input, if it lies there.
+
+    A browser that has it already calls the next one "NAME (1).whl", or the like.
+    """
+    if Path(WHEEL).is_file():
+        return Path(WHEEL)
+    like = WHEEL.removesuffix(".whl") + "*.whl"
+    found = [*Path().glob(like), *Path("../input").rglob(like)]
+    return min(found, default=None, key=lambda file: (len(file.name), file))
+
+
 def install_package():
-    """Install the wheel, from beside this notebook or from the book's pages."""
-    nearby = Path(WHEEL).is_file()
-    if not nearby and not ADDRESS:
-        raise ModuleNotFoundError(
-            f"The book's package is missing: put {WHEEL}, which is handed out"
-            f" with this notebook, into the folder {Path.cwd()} (in Colab: the"
-            " folder icon at the left, then upload), and run this cell again."
-        )
+    """Install the wheel, from here or from the book's pages."""
+    wheel = wheel_here()
+    get = (
+        f"download {WHEEL} where you found this notebook (on the book's page"
+        " it is in the same menu), put it into the folder"
+        f" {Path.cwd()} (in Colab: the folder icon at the left, then upload),"
+        " and run this cell again."
+    )
+    if not wheel and not ADDRESS:
+        raise ModuleNotFoundError(f"The book's package is missing: {get}")
     # PyTorch and NumPy stay as they are.
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color"]
-    done = subprocess.run(
-        [*pip, "--no-deps", WHEEL if nearby else ADDRESS + WHEEL],
-        capture_output=True,
-        text=True,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        # pip takes a wheel under its own name only.
+        source = (
+            shutil.copy(wheel, Path(folder, WHEEL))
+            if wheel
+            else ADDRESS + WHEEL
+        )
+        done = subprocess.run(
+            [*pip, "--no-deps", source], capture_output=True, text=True
+        )
     if done.returncode:
+        otherwise = "" if wheel else f" Without a network, {get}"
         raise ModuleNotFoundError(
-            f"{WHEEL} could not be installed. pip says: {done.stderr.strip()}"
+            f"{WHEEL} could not be installed. pip says:"
+            f" {done.stderr.strip()}{otherwise}"
         )
     site.addsitedir(site.getusersitepackages())
     importlib.invalidate_caches()
+
+
+def package_version():
+    """Return the version of what is called attention, or say that it is not the package."""
+    loaded = sys.modules.get("attention")
+    if loaded:
+        file = getattr(loaded, "__file__", None) or repr(loaded)
+    else:
+        spec = importlib.util.find_spec("attention")
+        places = (spec and spec.submodule_search_locations) or ["attention"]
+        file = (spec and spec.origin) or next(iter(places))
+    # It is looked at and not imported, for a stranger's code is not to be run.
+    if not all(Path(file).with_name(f"{m}.py").is_file() for m in MODULES):
+        raise ImportError(
+            f"{file} lies in the way of the book's package, which is called"
+            " attention too: rename it, move it away or uninstall it, restart"
+            " the kernel, and run this cell again."
+        )
+    if loaded:
+        return loaded.__version__
+    text = Path(file).read_text("utf-8")
+    return re.search(r'^__version__ = "(.+)"', text, re.MULTILINE)[1]
 
 
 def setup():
@@ -48,9 +99,9 @@ def setup():
     except PackageNotFoundError:
         found = None
     # Of another version, only where the right one lies here.
-    if found is None or (found != VERSION and Path(WHEEL).is_file()):
+    if found is None or (found != VERSION and wheel_here()):
         install_package()
-        found = VERSION
+    found = package_version()
     import numpy
     import torch
 

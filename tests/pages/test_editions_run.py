@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -125,7 +126,8 @@ def test_without_wheel_and_address_the_setup_cell_says_what_to_do(
     done = new_place(tmp_path, html, wheel=False).run(setup_source(html))
     assert done.returncode != 0
     (wheel,) = (html / "notebooks").glob("*.whl")
-    assert f"put {wheel.name}" in done.stderr.splitlines()[-1]
+    said = done.stderr.splitlines()[-1]
+    assert f"download {wheel.name} where you found this notebook" in said
 
 
 def test_with_an_address_the_setup_cell_fetches_the_wheel(
@@ -153,6 +155,93 @@ def test_a_wheel_that_cannot_be_fetched_is_named(
     done = place.run(source)
     assert done.returncode != 0
     assert "could not be installed. pip says:" in done.stderr
+    assert "Without a network, download attention_derived-" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "{stem} (1).whl",
+        "{stem}-1.whl",
+        "../input/my-data/{stem} (1).whl",
+    ],
+)
+def test_a_wheel_that_a_browser_renamed_or_that_kaggle_keeps_is_installed(
+    tmp_path: Path, html: Path, name: str
+) -> None:
+    place = new_place(tmp_path, html, wheel=False)
+    (wheel,) = (html / "notebooks").glob("*.whl")
+    file = place.folder / name.format(stem=wheel.stem)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(wheel, file)
+    done = place.run(setup_source(html))
+    assert done.returncode == 0, done.stderr
+    assert file.is_file()
+
+
+def test_a_wheel_of_another_version_is_none_of_this_notebook_s(
+    tmp_path: Path, html: Path
+) -> None:
+    place = new_place(tmp_path, html, wheel=False)
+    (wheel,) = (html / "notebooks").glob("*.whl")
+    number = wheel.name.split("-")[1]
+    shutil.copy(
+        wheel, place.folder / wheel.name.replace(number, f"{number}1")
+    )
+    assert place.run(setup_source(html)).returncode != 0
+
+
+# What lies in the folder, and whether the module was imported before the setup cell.
+IN_THE_WAY = {
+    "a file": ("attention.py", ""),
+    "a package": ("attention/__init__.py", ""),
+    "a module that is imported": ("attention.py", "import attention\n"),
+}
+
+
+@pytest.mark.parametrize("kind", IN_THE_WAY)
+def test_what_lies_in_the_package_s_way_is_named(
+    place: Place, tmp_path: Path, html: Path, kind: str
+) -> None:
+    name, before = IN_THE_WAY[kind]
+    see_it_named(Place(tmp_path, place.python), html, name, before)
+
+
+def test_what_lies_in_the_way_is_named_where_the_package_is_to_be_installed(
+    tmp_path: Path, html: Path
+) -> None:
+    see_it_named(new_place(tmp_path, html), html, "attention.py")
+
+
+def see_it_named(
+    place: Place, html: Path, name: str, before: str = ""
+) -> None:
+    """Put a module of this name in the way, and see what the setup cell says."""
+    file = place.folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("print('this one was run')\n")
+    done = place.run(before + setup_source(html))
+    assert done.returncode != 0
+    said = done.stderr.splitlines()[-1]
+    assert f"{file} lies in the way of the book's package" in said
+    assert said.count(". ") == 0
+    assert ("this one was run" in done.stdout) == bool(before)
+    file.unlink()
+    shutil.rmtree(place.folder / "__pycache__", ignore_errors=True)
+    # A folder without a module in it is passed over.
+    assert place.run(setup_source(html)).returncode == 0
+
+
+def test_another_version_in_the_working_folder_is_reported_as_what_runs(
+    place: Place, tmp_path: Path, html: Path
+) -> None:
+    shutil.copytree(ROOT / "attention", tmp_path / "attention")
+    file = tmp_path / "attention" / "__init__.py"
+    text = file.read_text("utf-8")
+    file.write_text(re.sub(r'(__version__ = ")', r"\g<1>9.", text), "utf-8")
+    done = Place(tmp_path, place.python).run(setup_source(html))
+    assert "attention 9.0" in done.stdout, done.stderr
+    assert "(written for 0." in done.stdout
 
 
 # ------------------------------------------------------------------------------------- the editions
