@@ -5,27 +5,30 @@ python tools/editions.py
 Each notebook of _toc.yml becomes _build/colab/NAME.ipynb: its code and outputs as they are, its
 Markdown without MyST, with the numbers of the pages, a first code cell that brings the package
 in, and the works that it cites. Of a notebook of exercises it is the student's edition, with blanks
-in place of the solutions. The package's wheel lies beside them, and copies of all in
-_build/html/notebooks, where the pages' download buttons lead.
+in place of the solutions. The package's wheel lies beside them, and a README.md that lists
+them; copies of all are in _build/html/notebooks, where the pages' download buttons lead.
 """
 
 from __future__ import annotations
 
 import copy
 import html
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import yaml
 from execute import NOTEBOOK_METADATA, dumps, load
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
-from plain_markdown import Page, PlainError
+from plain_markdown import Page, PlainError, parse
 from public_address import FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +41,7 @@ BUILD = ROOT / "_build"
 NUMBERS = BUILD / "numbers.json"
 EDITIONS = BUILD / "colab"
 SETUP = Path(__file__).with_name("edition_setup.py")
+README = Path(__file__).with_name("edition_readme.md")
 # Folded away on the page, and so here, in JupyterLab and in Colab.
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 # A cell whose figure answers to the reader.
@@ -75,6 +79,22 @@ def setup_cell(book: dict[str, Any]) -> NotebookNode:
     return folded(new_code_cell(source, id="setup"))
 
 
+def needs_cell(book: dict[str, Any]) -> NotebookNode:
+    """Return the text above the first code cell: what it needs, and where that is got."""
+    text = (
+        f"> **To run this notebook,** put the book's package into its folder, the file"
+        f" `{book['wheel']}`. It is where you found the notebook: on the book's page, in the"
+        " same menu. PyTorch, NumPy and Matplotlib must be there already."
+    )
+    if book["files_at"]:
+        text = (
+            "> **To run this notebook,** run the next cell first. It installs the book's package"
+            f" from [its public address]({book['files_at']}{book['wheel']}); without a network, put"
+            " that file beside the notebook. PyTorch, NumPy and Matplotlib must be there already."
+        )
+    return new_markdown_cell(text, id="to-run")
+
+
 def folded(cell: NotebookNode) -> NotebookNode:
     """Fold a cell's code away, in JupyterLab and in Colab."""
     cell.metadata["jupyter"] = {"source_hidden": True}
@@ -104,6 +124,30 @@ def code_cells(cell: NotebookNode, page: Page) -> list[NotebookNode]:
         )
         text += f"\n\n<details><summary>The figure in words</summary>{words}</details>"
     return [edition, new_markdown_cell(text, id=f"caption-{cell.id}"[:64])]
+
+
+def text_cells(text: str, name: str) -> list[NotebookNode]:
+    """Return text in cells that a heading opens, where it has one, as outlines want them.
+
+    The first has the name of the whole, the others are its parts.
+    """
+    lines, starts = text.split("\n"), [0]
+    for token in parse(text):
+        if token.type == "heading_open" and token.level == 0 and token.map:
+            before = "\n".join(lines[: token.map[0]])
+            # What is folded away stays together.
+            if before.count("<details>") == before.count("</details>"):
+                starts.append(token.map[0])
+    parts = [
+        "\n".join(lines[a:b]).strip("\n")
+        for a, b in itertools.pairwise([*starts, len(lines)])
+    ]
+    return [
+        new_markdown_cell(
+            part, id=f"{name[:56]}-part-{n}" if n > 1 else name
+        )
+        for n, part in enumerate(filter(None, parts), start=1)
+    ]
 
 
 def left_out(cell: NotebookNode, page: Page) -> None:
@@ -157,7 +201,7 @@ def edition(
             elif blanks.LEFT_OUT in tags(cell):
                 left_out(cell, page)
             elif text := page.markdown(cell.source):
-                cells.append(new_markdown_cell(text, id=cell.id))
+                cells += text_cells(text, cell.id)
         except PlainError as error:
             raise PlainError(
                 f"cell {position} ({cell.id}): {error}"
@@ -165,7 +209,7 @@ def edition(
     first = next(
         i for i, cell in enumerate(cells) if cell.cell_type == "code"
     )
-    cells.insert(first, setup_cell(book))
+    cells[first:first] = [needs_cell(book), setup_cell(book)]
     course = notebook.metadata.get("course", {})
     cells += closing_cells(page, book, course.get("edition", "reader"))
     metadata = copy.deepcopy(NOTEBOOK_METADATA)
@@ -199,6 +243,55 @@ def edition_of(
         return edition(notebook, page, book)
     except (PlainError, SourceError) as error:
         raise PlainError(f"{source.name}, {error}") from None
+
+
+# -------------------------------------------------------------------------------------- the list
+def said_of(notebook: NotebookNode) -> tuple[str, str]:
+    """Return the title of an edition, and its question or the first sentence of its text."""
+    title, _, text = notebook.cells[0].source.partition("\n")
+    text = re.sub(r"^> ?", "", text, flags=re.M).strip()
+    asked = re.search(r"\*\*Question\.\*\* (.*?)(?=\n\n|\Z)", text, re.S)
+    line = asked[1] if asked else re.split(r"(?<=\.)\s", text)[0]
+    return title.removeprefix("# "), " ".join(line.split())
+
+
+def contents(names: list[str]) -> str:
+    """Return a list of the editions in a folder, in the book's order and by its parts."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    lines = []
+    for part in toc["parts"]:
+        found = [
+            f"{indent}- [{title}]({name}.ipynb): {line}"
+            for entry in part["chapters"]
+            for indent, file in (
+                ("", entry["file"]),
+                *(("  ", e["file"]) for e in entry.get("sections", [])),
+            )
+            if file in names
+            for name in [Path(file).name]
+            for title, line in [said_of(load(EDITIONS / f"{name}.ipynb"))]
+        ]
+        if found:
+            lines += [f"## {part['caption']}", "", *found, ""]
+    return "\n".join(lines).strip("\n")
+
+
+def readme(book: dict[str, Any]) -> str:
+    """Return the text that lies beside the editions: which there are, and how they are run."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    python = project["project"]["requires-python"].removeprefix(">=")
+    fetched = (
+        " With a network, the first code cell fetches it by itself."
+        if book["files_at"]
+        else ""
+    )
+    return README.read_text("utf-8").format(
+        title=book["title"],
+        wheel=book["wheel"],
+        python=python,
+        contents=contents(list(book["pages"])),
+        fetched=fetched,
+    )
 
 
 # ------------------------------------------------------------------------------------- the wheel
@@ -260,6 +353,8 @@ def make() -> list[Path]:
         made.append(path)
     for old in set(EDITIONS.glob("*.ipynb")) - set(made):
         old.unlink()
+    text = readme(book)
+    (EDITIONS / "README.md").write_text(text, "utf-8", newline="\n")
     published = BUILD / "html" / FOLDER
     shutil.rmtree(published, ignore_errors=True)
     shutil.copytree(EDITIONS, published)

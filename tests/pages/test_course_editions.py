@@ -21,7 +21,7 @@ each_page = pytest.mark.parametrize("page", EXERCISES)
 RUN = 6
 # Cells that an edition has beside those of its source.
 OWN = re.compile(
-    r"setup|references|about-this-notebook|caption-.*|words-ex-.*"
+    r"to-run|setup|references|about-this-notebook|caption-.*|words-ex-.*|.*-part-\d+"
 )
 
 

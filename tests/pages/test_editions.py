@@ -29,7 +29,9 @@ Reader = Callable[[str], BeautifulSoup]
 PAGES = [page for page in toc_pages() if (ROOT / f"{page}.ipynb").is_file()]
 each_page = pytest.mark.parametrize("page", PAGES)
 # Cells that an edition has beside those of its source.
-OWN = re.compile(r"setup|references|about-this-notebook|caption-.*")
+OWN = re.compile(
+    r"to-run|setup|references|about-this-notebook|caption-.*|.*-part-\d+"
+)
 MACROS = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"][
     "config"
 ]["maths_macros"]
@@ -153,6 +155,114 @@ def test_the_first_code_cell_brings_the_package_in(
     assert "--no-deps" in first.source
 
 
+@each_page
+def test_above_the_first_code_cell_stands_what_it_needs_and_where_from(
+    edition, html: Path, page: str
+) -> None:
+    cells = edition(page).cells
+    first = next(n for n, c in enumerate(cells) if c.cell_type == "code")
+    (wheel,) = (html / "notebooks").glob("*.whl")
+    assert cells[first - 1].id == "to-run"
+    assert wheel.name in cells[first - 1].source
+
+
+def is_heading_of(cell: NotebookNode) -> list[bool]:
+    """Say of each heading whether it opens the cell; those in folded parts do not count."""
+    text = re.sub(
+        r"<details>.*?</details>",
+        lambda m: "\n" * m[0].count("\n"),
+        cell.source,
+        flags=re.DOTALL,
+    )
+    return [
+        token.map[0] == 0
+        for token in plain.parse(text)
+        if token.type == "heading_open"
+    ]
+
+
+@each_page
+def test_headings_open_their_cells(edition, page: str) -> None:
+    # A heading in the middle is missing from outlines, or takes what stands above it along.
+    assert {
+        cell.id: found
+        for cell in markdown_cells(edition(page))
+        if (found := is_heading_of(cell)) not in ([], [True])
+    } == {}
+
+
+def test_a_cell_is_cut_at_its_headings_and_nowhere_else() -> None:
+    folded = "<details><summary>Hint</summary>\n\n## C\n\n</details>"
+    text = (
+        "Above.\n\n## A\n\n```python\n# no heading\n```\n### B\n"
+        f"> ## in a quotation\n\n{folded}\n\nBelow."
+    )
+    name = "a" * 64
+    cells = editions.text_cells(text, name)
+    assert [cell.source for cell in cells] == [
+        "Above.",
+        "## A\n\n```python\n# no heading\n```",
+        f"### B\n> ## in a quotation\n\n{folded}\n\nBelow.",
+    ]
+    assert [cell.id for cell in cells] == [
+        name,
+        f"{name[:56]}-part-2",
+        f"{name[:56]}-part-3",
+    ]
+    (whole,) = editions.text_cells("## A\n\nText.", "a")
+    assert (whole.id, whole.source) == ("a", "## A\n\nText.")
+
+
+# --------------------------------------------------------------------------------------- the list
+def test_the_list_beside_the_editions_has_all_in_order_and_leads_to_them(
+    html: Path,
+) -> None:
+    folder = html / "notebooks"
+    text = (folder / "README.md").read_text("utf-8")
+    (wheel,) = (file.name for file in folder.glob("*.whl"))
+    links = [
+        str(tag["href"])
+        for tag in BeautifulSoup(plain.render(text), "html.parser").select(
+            "a[href]"
+        )
+    ]
+    # With a public address, a line may lead to another page of the book.
+    links = [link for link in links if not link.startswith("https://")]
+    assert links == [*(f"{Path(page).name}.ipynb" for page in PAGES), wheel]
+    assert {file.name for file in folder.iterdir()} == {*links, "README.md"}
+    assert leftovers(re.sub(r"\]\([^)]*\)", "]", text), MACROS) == []
+    assert (editions.EDITIONS / "README.md").read_text("utf-8") == text
+
+
+@each_page
+def test_the_list_names_a_notebook_by_its_title_and_says_what_it_asks(
+    edition, html: Path, page: str
+) -> None:
+    (line,) = (
+        line
+        for line in (html / "notebooks" / "README.md")
+        .read_text("utf-8")
+        .split("\n")
+        if f"]({Path(page).name}.ipynb)" in line
+    )
+    first = edition(page).cells[0].source
+    said = line.partition(".ipynb): ")[2]
+    assert f"- [{first.splitlines()[0].removeprefix('# ')}](" in line
+    assert said.endswith((".", "?"))
+    flat = " ".join(re.sub(r"^> ?", "", first, flags=re.M).split())
+    assert said in flat
+
+
+def test_with_a_public_address_the_list_and_the_first_cells_say_so(
+    html: Path,
+) -> None:
+    book = json.loads(editions.NUMBERS.read_text("utf-8"))
+    book |= {"files_at": "https://example.org/book/notebooks/"}
+    assert "fetches it by itself" in editions.readme(book)
+    needs = editions.needs_cell(book).source
+    assert f"(https://example.org/book/notebooks/{book['wheel']})" in needs
+
+
 # ------------------------------------------------------------------------ the text is the page's
 def words(text: str) -> list[str]:
     """Return words, without what differs between two renderings of one text."""
@@ -183,7 +293,7 @@ def edition_words(notebook: NotebookNode) -> list[str]:
     """Return the words of an edition's text, without what the page does not have."""
     said = []
     for cell in markdown_cells(notebook):
-        if cell.id in ("references", "about-this-notebook"):
+        if cell.id in ("to-run", "references", "about-this-notebook"):
             continue
         text = re.sub(r"\n\n<details>.*</details>$", "", cell.source)
         text = text.replace(editions.STILL, "")
@@ -571,6 +681,9 @@ def test_with_a_public_address_an_edition_links_to_other_pages(
     )
     for link in links:
         file, _, anchor = link.partition("#")
+        if link.startswith("notebooks/"):
+            assert (html / link).is_file()
+            continue
         target = BeautifulSoup(
             (html / (file or "index.html")).read_text("utf-8"), "html.parser"
         )
