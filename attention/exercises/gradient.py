@@ -19,6 +19,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     no_function,
     returns_nothing,
@@ -65,6 +66,7 @@ def _exchanged(numbers: Array, i: int, j: int) -> Array:
     return numbers[order]
 
 
+@checker
 def check_gradient_by_hand(answer: object) -> Verdict:
     """Check the gradients of three scores for p = (1/2, 1/4, 1/4), v = (2, 6, 10), g = 2."""
     p, v = np.array([0.5, 0.25, 0.25]), np.array([2.0, 6.0, 10.0])
@@ -100,6 +102,7 @@ def check_gradient_by_hand(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_gradient_figure(answer: object) -> Verdict:
     """Check the keys, of A to F, that are told to raise their scores."""
     behind = (
@@ -378,6 +381,7 @@ def _mask(L: int, S: int) -> Array:
     return allowed
 
 
+@checker
 def check_gradient_backward(answer: object) -> Verdict:
     """Check ``attention_gradients(grad_output, query, key, value, allowed)``: dQ, dK and dV."""
     some = _mask(5, 7)
@@ -578,6 +582,7 @@ BUG_MISTAKES = [
 ]
 
 
+@checker
 def check_gradient_bug(answer: object) -> Verdict:
     """Check the mended ``dropout_gradients(grad_output, query, key, value, factors)``."""
     rng = np.random.default_rng(2)
@@ -636,6 +641,7 @@ def seems_right(
     )
 
 
+@checker
 def check_gradient_break(answer: Any) -> Verdict:
     """Check ``impostor(grad_output, query, key, value)``: wrong gradients that seem right.
 
@@ -886,6 +892,7 @@ SINK_MISTAKES = [
 ]
 
 
+@checker
 def check_gradient_sink(answer: object) -> Verdict:
     """Check ``sink_gradients(grad_output, scores, value, sink)``: dZ, and ds for all queries."""
 

@@ -18,6 +18,7 @@ from attention.exercises._checking import (
     blank,
     check_choice,
     check_function,
+    checker,
     described,
     right,
     unanswered,
@@ -28,6 +29,7 @@ from attention.reference import softmax
 Array = np.ndarray[Any, Any]
 
 
+@checker
 def check_average_hull(answer: object) -> Verdict:
     """Check the points, of A to F, that a head can answer from (0, 0), (6, 0) and (0, 6)."""
     inside = (
@@ -52,6 +54,7 @@ def check_average_hull(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_average_figure(answer: object) -> Verdict:
     """Check the panel, A to D, whose weights come from a head of width 1."""
     return check_choice(
@@ -93,6 +96,7 @@ def _outside(point: Array, values: Array, slack: float = 1e-6) -> bool:
     return True
 
 
+@checker
 def check_average_break(answer: object) -> Verdict:
     """Check a point that :func:`seems_inside` the hull of the five values, and is not."""
     name, what = "average-break", "the answer"
@@ -252,6 +256,7 @@ def _with_a_last(sigma: float) -> Array:
     return softmax(scores)
 
 
+@checker
 def check_average_width(answer: object) -> Verdict:
     """Check ``needed_width(weights)``: the least d_k that gives weights (L, S)."""
     i, j = np.indices((5, 6))
@@ -409,6 +414,7 @@ def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     return part
 
 
+@checker
 def check_average_window(answer: object) -> Verdict:
     """Check the mended ``window_head(times, key_times, sigma)``, by the weights it gives."""
     times, key_times = np.arange(4.0), np.array([0.5, 1, 2, 3.5, 5])
@@ -542,6 +548,7 @@ LOSS_MISTAKES = [
 ]
 
 
+@checker
 def check_average_loss(answer: object) -> Verdict:
     """Check ``least_loss(weights, places)`` for the weights (H, S) of H heads."""
     rng = np.random.default_rng(0)

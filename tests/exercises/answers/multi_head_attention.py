@@ -1263,6 +1263,10 @@ PROOFS = [
             "no groups": ([1, 0.5], "without groups"),
             "keys as wide as queries": ([1, 0.75], "as many columns"),
             "third digit wrong": ([1.23, 0.75], "the first number"),
+            "third digit of the smaller wrong": (
+                [1.2247, 0.754],
+                "the second number",
+            ),
             "three times 48 columns": ([1.2247, 0.5], "fewer than three"),
             "half stacked": ([1.2247, 0.8660], "the same variance"),
             "unscaled": ([3.4641, 2.1213], "spread of q·k"),
