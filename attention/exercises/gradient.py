@@ -650,7 +650,14 @@ def check_gradient_break(answer: Any) -> Verdict:
     name = "gradient-break"
     if (verdict := no_function(name, answer)) is not None:
         return verdict
-    for sizes in ((5, 7, 4, 6), (3, 2, 6, 4), (1, 4, 2, 3)):
+    for sizes in (
+        (5, 7, 4, 6),
+        (3, 2, 6, 4),
+        (1, 4, 2, 3),
+        (2, 3, 5, 2),
+        (12, 9, 3, 5),
+        (40, 31, 8, 7),
+    ):
         arrays = _arrays(sizes=sizes)
         what = "L = {}, S = {}, d_k = {} and d_v = {}".format(*sizes)
         try:

@@ -236,6 +236,14 @@ def _reversed_from(
     return heads
 
 
+def _reversed_amid(axis: int, x: Array, num_heads: int) -> Array:
+    """Turn around the components of the entry in the middle of an axis."""
+    heads = np.moveaxis(np.array(split_heads(x, num_heads)), axis, 0)
+    amid = len(heads) // 2
+    heads[amid] = heads[amid][..., ::-1].copy()
+    return np.moveaxis(heads, 0, axis)
+
+
 def _last_component_lost(x: Array, num_heads: int) -> Array:
     heads = np.array(split_heads(x, num_heads))
     heads[..., -1] = 0
@@ -305,6 +313,16 @@ SPLITS: list[tuple[str, bool, Callable[[Array, int], Array]]] = [
         "that turns the last position around",
         False,
         partial(_reversed_from, (-1, 0)),
+    ),
+    (
+        "that turns the head in the middle around",
+        False,
+        partial(_reversed_amid, -3),
+    ),
+    (
+        "that turns the position in the middle around",
+        False,
+        partial(_reversed_amid, -2),
     ),
     (
         "that sets the last component of each head to 0",

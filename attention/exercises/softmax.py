@@ -201,6 +201,7 @@ def check_softmax_log(answer: object) -> Verdict:
         Case("scores of shape (3, 4) near 1000", (1000 + _scores(3, 4),)),
         Case("the scores 0 and -1000", (np.array([0.0, -1000.0]),)),
         Case("two rows, one 2000 below the other", (ROWS_APART,)),
+        Case("the scores 10 000 and -10 000", (np.array([1e4, -1e4]),)),
         Case(
             "float32 scores of shape (3, 4) between -200 and 200",
             (_scores(3, 4, scale=100.0).astype(np.float32),),

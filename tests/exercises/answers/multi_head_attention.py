@@ -988,6 +988,14 @@ PROOFS = [
                 test_of_some(slice(-1), slice(None), slice(None)),
                 "turns the last head",
             ),
+            "first and last position": (
+                test_of_some(slice(None, None, 4), slice(None)),
+                "position in the middle",
+            ),
+            "first and last head": (
+                test_of_some(slice(None, None, 2), slice(None), slice(None)),
+                "head in the middle",
+            ),
             "last components": (test_of_last_numbers, "from the front"),
             "all components but the last": (
                 test_of_some(slice(-1)),
