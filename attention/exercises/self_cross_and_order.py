@@ -63,6 +63,25 @@ def check_order_count(answer: object) -> Verdict:
     )
 
 
+def shuffle_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' names."""
+    percent = [
+        [10, 20, 30, 40],
+        [15, 55, 5, 25],
+        [50, 5, 35, 10],
+        [20, 10, 10, 60],
+    ]
+    weights, order = np.array(percent) / 100, np.array([2, 0, 3, 1])
+    back = order.argsort()
+    return {
+        "a b c d": weights,
+        "A": weights[order],
+        "B": weights[:, order],
+        "C": weights[back][:, back],
+        "D": weights[order][:, order],
+    }
+
+
 @checker
 def check_order_shuffle(answer: object) -> Verdict:
     """Check the panel, A to D, that shows the weights of the reordered input."""

@@ -77,6 +77,24 @@ def check_learn_notes(answer: object) -> Verdict:
     )
 
 
+def map_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' letters."""
+    i, causal = np.arange(8), np.tri(8, dtype=bool)
+    places = {
+        "A": i - 4,
+        "B": i - 1,
+        "C": np.where(i < 4, -1, i - 3),
+        "D": i,
+    }
+    panels = {
+        letter: softmax(
+            np.where(causal, 4.0 * (i == looks[:, None]), -np.inf)
+        )  # even where there is no place
+        for letter, looks in places.items()
+    }
+    return {**panels, "E": panels["C"].T}
+
+
 @checker
 def check_learn_map(answer: object) -> Verdict:
     """Check the panel, A to E, that shows an induction head."""

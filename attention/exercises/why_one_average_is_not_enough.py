@@ -54,6 +54,32 @@ def check_average_hull(answer: object) -> Verdict:
     )
 
 
+def head_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' letters."""
+    queries = {  # each of shape (d_k, L), with d_k = 2
+        "A": [[0, 0.8, 1.6, 2.4, 3.2, 4], [1, 1, 1, 1, 1, 1]],
+        "B": [[-8, -4, -1.6, 2, 3.6, 6.8], [-16, -8, -3.2, 4, 7.2, 13.6]],
+        "C": [
+            [1, -0.2, -0.7, -1, -0.7, 0.9],
+            [0.3, 1, 0.7, 0.2, -0.8, -0.4],
+        ],
+        "D": [[1.3, 0.8, 0.4, -0.5, -1, -1.4], [1, 1, 1, 1, 1, 1]],
+    }
+    keys = {  # each of shape (d_k, S)
+        "A": [[0, 1, 2, 3, 4], [0, -0.5, -2, -4.5, -8]],
+        "B": [
+            [0, 0.03, 0.1, -0.02, -0.08],
+            [0.025, -0.127, 0.025, 0.147, -0.01],
+        ],
+        "C": [[1.6, 0.3, -0.7, 0.1, -0.8], [-0.4, 0.2, 1.5, 0.5, -1.2]],
+        "D": [[0.4, 1.1, 0.1, -1, -0.3], [0.1, 0.5, -1.2, 0.6, 0.2]],
+    }
+    return {
+        letter: softmax(np.array(queries[letter]).T @ keys[letter])
+        for letter in queries
+    }
+
+
 @checker
 def check_average_figure(answer: object) -> Verdict:
     """Check the panel, A to D, whose weights come from a head of width 1."""
