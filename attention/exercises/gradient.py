@@ -358,8 +358,9 @@ BACKWARD_MISTAKES = [
     ),
     Mistake(
         _nan_everywhere,
-        "a mask read the wrong way round, so that every row is 0/0, or one"
-        " made by 0 times -inf, which is NaN as well.",
+        "one NaN that has spread to every number. See in which step the first"
+        " one arises: it comes from the scale, from 0 times -inf, or from 0/0"
+        " in rows that a mask read the wrong way round has emptied.",
     ),
     Mistake(_no_mask, "gradients of all pairs, the masked ones included."),
     Mistake(

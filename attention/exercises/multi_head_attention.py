@@ -667,6 +667,13 @@ def check_heads_bug(answer: object) -> Verdict:
                 " a block of neighbours.",
             ),
             Mistake(
+                lambda x, W, num_heads: _self()(
+                    x.swapaxes(0, 1), W, num_heads
+                ).swapaxes(0, 1),
+                "attention from sequence to sequence, as if positions came"
+                " first in x, and the batch second.",
+            ),
+            Mistake(
                 _self(attend=_over_queries),
                 "a softmax over the queries; that part was right before.",
             ),

@@ -122,6 +122,9 @@ def slipped(slip):
     def gradients(G, Q, K, V, allowed):
         c = 1 / math.sqrt(Q.shape[-1])
         weights = weights_of(Q, K, allowed)
+        if slip == "root of a negative number":
+            c = np.sqrt(float(-Q.shape[-1]))
+            weights = c * weights
         if slip == "uniform row":
             scores = np.where(allowed, c * Q @ K.swapaxes(-2, -1), -1e9)
             weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -541,6 +544,10 @@ PROOFS = [
             "mask inverted, 0/0": (
                 slipped("inverted, 0/0"),
                 "wrong way round",
+            ),
+            "root of a negative number for the scale": (
+                slipped("root of a negative number"),
+                "comes from the scale",
             ),
             "softmax skipped": (
                 slipped("no softmax"),

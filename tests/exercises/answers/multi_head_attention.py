@@ -583,6 +583,12 @@ def one_head(x, num_heads):
     return x[..., None, :, :]
 
 
+def mended_sequence_first(x, W, num_heads):
+    """Attend within a batch that is taken for positions."""
+    turned = layer(*[x.swapaxes(0, 1)] * 2, W, num_heads)
+    return turned.swapaxes(0, 1)
+
+
 def mended_loops(x, W, num_heads):
     d = x.shape[-1] // num_heads
     output = 0
@@ -1082,6 +1088,10 @@ PROOFS = [
             "PyTorch": mended_torch,
         },
         wrong={
+            "positions taken for the batch": (
+                mended_sequence_first,
+                "from sequence to sequence",
+            ),
             "nothing mended": (
                 mended(split=split_memory, merge=merge_memory),
                 "as it was",
