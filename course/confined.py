@@ -19,6 +19,7 @@ import ast
 import copy
 import ctypes
 import importlib
+import inspect
 import json
 import os
 import signal
@@ -297,7 +298,9 @@ class Checks:
         self.code = {
             thing: (thing.__code__, thing.__defaults__, thing.__kwdefaults__)
             for place, names in self.kept
-            for thing in names.values()
+            for outer in names.values()
+            if isinstance(outer, FunctionType)
+            for thing in (outer, inspect.unwrap(outer))  # of a decorator
             if isinstance(thing, FunctionType)
             and thing.__module__.partition(".")[0] == root
         }

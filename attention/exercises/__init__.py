@@ -43,6 +43,7 @@ from attention.exercises.multi_head_attention import (
     check_heads_split,
     check_heads_test,
     check_heads_xavier,
+    mask_panels,
 )
 from attention.exercises.scale import (
     check_scale_between,
@@ -69,6 +70,7 @@ from attention.exercises.self_cross_and_order import (
     check_order_twins,
     check_order_values,
     last_output,
+    shuffle_panels,
 )
 from attention.exercises.softmax import (
     check_softmax_break,
@@ -87,6 +89,7 @@ from attention.exercises.what_heads_learn import (
     check_learn_two_heads,
     check_learn_weights,
     four_leads,
+    map_panels,
 )
 from attention.exercises.why_one_average_is_not_enough import (
     check_average_break,
@@ -95,6 +98,7 @@ from attention.exercises.why_one_average_is_not_enough import (
     check_average_loss,
     check_average_width,
     check_average_window,
+    head_panels,
     seems_inside,
 )
 
@@ -165,9 +169,13 @@ __all__ = [
     "check_softmax_rows",
     "check_softmax_temperature",
     "four_leads",
+    "head_panels",
     "last_output",
+    "map_panels",
+    "mask_panels",
     "one_maximum",
     "renormalised",
     "seems_inside",
     "seems_right",
+    "shuffle_panels",
 ]

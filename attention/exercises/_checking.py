@@ -7,9 +7,11 @@ import io
 import numbers
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from itertools import permutations
 from typing import Any, Literal
 
@@ -17,7 +19,14 @@ import numpy as np
 import torch
 
 SECONDS = 20.0
-"""How long one call of an answer may take."""
+"""How long one call of an answer may take.
+
+An answer that computes in Python is ended. One that waits inside a function written in C which
+lets other threads run, as most of NumPy's and PyTorch's do, is told so, and goes on until that
+function returns. One inside a function which lets none run, such as ``pow(10, 10**9)``, holds up
+the whole notebook, and its check says nothing before it is over: nothing within a process can end
+it.
+"""
 
 # How far a right answer may be from ours: relative to the largest number expected.
 TOLERANCES = {"float32": 2e-4, "float64": 1e-8}
@@ -102,10 +111,13 @@ def blank(exercise: str, says: str = "") -> Verdict:
     return Verdict(exercise, "blank", f"… {exercise}: still blank; {says}")
 
 
-def unanswered(answer: Any) -> bool:
+def unanswered(answer: Any, within: tuple[Any, ...] = ()) -> bool:
     """Whether an answer, or a part of it, is still the blank that stood there."""
     if isinstance(answer, list | tuple | set):
-        return any(map(unanswered, answer))
+        if any(answer is whole for whole in within):  # a list in itself
+            return False
+        within = (*within, answer)
+        return any(unanswered(part, within) for part in answer)
     return answer is ... or answer is None
 
 
@@ -132,6 +144,65 @@ def returns_nothing(exercise: str, result: Any) -> Verdict | None:
             " and end it with return; what it prints is not its result.",
         )
     return None
+
+
+# ------------------------------------------------------------------------------- around a checker
+_their_dtype: ContextVar[torch.dtype | None] = ContextVar(
+    "_their_dtype", default=None
+)
+"""PyTorch's default dtype outside the checker: what an answer runs with."""
+
+
+@contextmanager
+def _dtype_by_default(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def _as_from_the_start() -> Iterator[None]:
+    """Let a checker compute as if NumPy, PyTorch and the warnings had just been imported.
+
+    What a notebook has set is back afterwards.
+    """
+    theirs = _their_dtype.set(torch.get_default_dtype())
+    try:
+        with (
+            warnings.catch_warnings(),
+            np.errstate(all="ignore"),
+            _dtype_by_default(torch.float32),
+            torch.device("cpu"),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        _their_dtype.reset(theirs)
+
+
+def checker(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
+    """Let a checker compute undisturbed by a notebook's settings, and by what answers can do."""
+    exercise = check.__name__.removeprefix("check_").replace("_", "-")
+
+    @wraps(check)
+    def undisturbed(answer: Any) -> Verdict:
+        with _as_from_the_start():
+            try:
+                return check(answer)
+            except Exception as error:
+                return wrong(
+                    exercise,
+                    "This is nothing that can be looked at: whoever tries gets"
+                    f" {type(error).__name__}.",
+                    "the answer",
+                )
+
+    return undisturbed
 
 
 # ------------------------------------------------------------------------------- calling an answer
@@ -169,7 +240,8 @@ def call(
 ) -> Any:
     """Return what an answer returns for some arguments; what it prints is not shown.
 
-    It runs in a thread of its own, so that it can be left when the time is up.
+    It runs in a thread of its own, so that it can be left when the time is up, and with the
+    default dtype that the notebook has given to PyTorch.
 
     Raises
     ------
@@ -190,6 +262,7 @@ def call(
 
     thread = threading.Thread(target=run, daemon=True)
     with (
+        _dtype_by_default(_their_dtype.get() or torch.get_default_dtype()),
         redirect_stdout(printed),
         redirect_stderr(printed),
         warnings.catch_warnings(),
@@ -241,7 +314,10 @@ def shown(arguments: Sequence[Any], most: int = 12) -> str:
 
 
 def _short(thing: object, limit: int = 200) -> str:
-    text = " ".join(str(thing).split())
+    try:
+        text = " ".join(str(thing).split())
+    except Exception:
+        text = "a message that cannot be shown"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -294,12 +370,12 @@ def as_array(result: Any) -> np.ndarray[Any, Any]:
         if result.dtype in (torch.bfloat16, torch.float16):
             result = result.float()
     try:
-        array = np.asarray(result)
+        array = np.asarray(None if _in_itself(result) else result)
         if array.dtype == object and all(
             isinstance(x, numbers.Real) for x in array.flat
         ):
             array = array.astype(np.float64)  # fractions, for example
-    except (ArithmeticError, RuntimeError, TypeError, ValueError):
+    except Exception:  # an object may raise whatever it likes
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
         raise AnswerError(
@@ -307,6 +383,16 @@ def as_array(result: Any) -> np.ndarray[Any, Any]:
             " numbers are expected"
         )
     return array if array.dtype.kind == "b" else array.astype(np.float64)
+
+
+def _in_itself(thing: object, within: tuple[object, ...] = ()) -> bool:
+    """Whether a list holds itself, at some depth: NumPy would follow it for years."""
+    if not isinstance(thing, list | tuple):
+        return False
+    if any(thing is whole for whole in within):
+        return True
+    within = (*within, thing)
+    return any(_in_itself(part, within) for part in thing)
 
 
 def _odd_part(thing: object) -> str:
@@ -321,10 +407,12 @@ def _odd_part(thing: object) -> str:
 
 def described(thing: object) -> str:
     """Say what a thing is, by type and shape."""
-    shape = getattr(thing, "shape", None)
     kind = type(thing).__name__
-    article = "an" if kind[:1] in "aeiou" else "a"
-    of_shape = f" of shape {tuple(shape)}" if shape is not None else ""
+    article = "an" if kind[:1].lower() in "aeiou" else "a"
+    try:
+        of_shape = f" of shape {tuple(thing.shape)}"  # type: ignore[attr-defined]
+    except Exception:  # most things have none
+        of_shape = ""
     return f"{article} {kind}{of_shape}"
 
 
@@ -590,12 +678,13 @@ def check_numbers(
     expected: Any,
     mistakes: Mapping[str, Any],
     *,
-    tolerance: float = 1e-3,
+    tolerance: float | Sequence[float] = 1e-3,
 ) -> Verdict:
     """Return the verdict on a number, or on several in a list or an array.
 
     What is right is not said. `mistakes` maps what is said to a wrong answer ("that is …") to
-    the answer; the tolerance is relative to the largest number expected.
+    the answer. The tolerance is relative to each number, and may be one for each; it is
+    absolute where that number is 0.
     """
     if unanswered(answer):
         return blank(exercise)
@@ -620,32 +709,33 @@ def check_numbers(
             f"This has shape {got.shape}, and {how_many} expected.",
             "the answer",
         )
-    limit = tolerance * float(np.abs(right_one).max())
-    got = got.astype(float)
+    got, within = got.astype(float), np.asarray(tolerance, dtype=float)
 
-    def near(other: Any) -> bool:
-        other = np.asarray(other, dtype=float)
-        return other.shape == got.shape and bool(
-            np.all(np.abs(got - other) <= limit)
-        )
+    def off(other: Any) -> np.ndarray[Any, Any]:
+        size = np.where(other == 0, 1.0, np.abs(other))
+        return np.asarray(~(np.abs(got - other) <= within * size))
 
-    if near(right_one):
+    if not off(right_one).any():
         return right(exercise)
     for says, value in mistakes.items():
-        if near(value):
+        other = np.asarray(value, dtype=float)
+        if other.shape == got.shape and not off(other).any():
             return wrong(exercise, f"That is {says}", "the answer")
-    return wrong(exercise, _how_far(got, right_one, limit), "the answer")
+    says = _how_far(got, right_one, off(right_one))
+    return wrong(exercise, says, "the answer")
 
 
 def _how_far(
-    got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], limit: float
+    got: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+    wrong_there: np.ndarray[Any, Any],
 ) -> str:
     """Say which way numbers are off, without saying what is right."""
     if not np.isfinite(got).all():
         return "It is not finite."
     if not expected.shape:
         return f"It is too {'large' if got > expected else 'small'}."
-    off = np.argwhere(np.abs(got - expected) > limit)
+    off = np.argwhere(wrong_there)
     if got.ndim == 1 and got.size <= len(ORDINALS):
         *others, last = (ORDINALS[int(place)] for (place,) in off)
         several = f"{', '.join(others)} and the " if others else ""
@@ -654,6 +744,9 @@ def _how_far(
     more = " and elsewhere" if len(off) > 3 else ""
     return f"Look again at index {places}{more}."
 
+
+EXACT = 1e-9
+"""The tolerance of counts, and of numbers that a statement wants exactly."""
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 
@@ -677,8 +770,10 @@ def check_choice(
     allowed = f"{letters[0]} to {letters[-1]}"
     if isinstance(answer, set | list | tuple):
         answer = "".join(map(str, answer))
-    given = set(str(answer).upper()) - set(" ,")
-    if not isinstance(answer, str) or not given or not given <= {*letters}:
+    given = (
+        set(answer.upper()) - set(" ,") if isinstance(answer, str) else set()
+    )
+    if not given or not given <= {*letters}:
         wanted = "letters" if several else "one letter"
         return wrong(
             exercise,

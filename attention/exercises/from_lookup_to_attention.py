@@ -19,6 +19,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     right,
     unanswered,
@@ -29,6 +30,7 @@ from attention.reference import softmax
 Array = np.ndarray[Any, Any]
 
 
+@checker
 def check_lookup_by_hand(answer: object) -> Verdict:
     """Check a soft lookup at 1 in a table of three entries: one number."""
     distances, keys = np.array([1.0, 0.0, 2.0]), np.array([0.0, 1.0, 3.0])
@@ -67,6 +69,7 @@ def check_lookup_by_hand(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_lookup_figure(answer: object) -> Verdict:
     """Check the query and the bandwidth that were read off three weights: two numbers."""
     return check_numbers(
@@ -113,7 +116,7 @@ def check_lookup_figure(answer: object) -> Verdict:
                 for weight, distance in ((0.422, 1), (0.155, 3))
             },
         },
-        tolerance=(0.05 + 1e-9) / 3.0,  # relative to the larger number
+        tolerance=(0.0501 / 3, 0.0501 / 2),  # 0.05 in either
     )
 
 
@@ -271,6 +274,7 @@ def _lookup(
     return (*(array.astype(dtype) for array in arrays), sigma)
 
 
+@checker
 def check_lookup_regression(answer: object) -> Verdict:
     """Check a function ``kernel_regression(queries, keys, values, sigma)``."""
     all_far = list(_lookup((3, 4, 2, 5), 0.7, seed=4))
@@ -310,6 +314,7 @@ def check_lookup_regression(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_lookup_bug(answer: object) -> Verdict:
     """Check the letters of the lines, A to F, that are wrong in the given function."""
     return check_choice(
@@ -335,6 +340,7 @@ def check_lookup_bug(answer: object) -> Verdict:
 QUERY = np.array([1.0, 2.0])
 
 
+@checker
 def check_lookup_norms(answer: object) -> Verdict:
     """Check keys of shape (3, 2) that the two ways of matching order in opposite ways."""
     name, what = "lookup-norms", "the answer"
@@ -524,6 +530,7 @@ SLOPE_MISTAKES = [
 ]
 
 
+@checker
 def check_lookup_slope(answer: object) -> Verdict:
     """Check a function ``lookup_slope(query, keys, values, sigma)``: ∂o/∂q, (d_v, d_k)."""
 

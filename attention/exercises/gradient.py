@@ -19,6 +19,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     no_function,
     returns_nothing,
@@ -65,6 +66,7 @@ def _exchanged(numbers: Array, i: int, j: int) -> Array:
     return numbers[order]
 
 
+@checker
 def check_gradient_by_hand(answer: object) -> Verdict:
     """Check the gradients of three scores for p = (1/2, 1/4, 1/4), v = (2, 6, 10), g = 2."""
     p, v = np.array([0.5, 0.25, 0.25]), np.array([2.0, 6.0, 10.0])
@@ -100,6 +102,7 @@ def check_gradient_by_hand(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_gradient_figure(answer: object) -> Verdict:
     """Check the keys, of A to F, that are told to raise their scores."""
     behind = (
@@ -355,8 +358,9 @@ BACKWARD_MISTAKES = [
     ),
     Mistake(
         _nan_everywhere,
-        "a mask read the wrong way round, so that every row is 0/0, or one"
-        " made by 0 times -inf, which is NaN as well.",
+        "one NaN that has spread to every number. See in which step the first"
+        " one arises: it comes from the scale, from 0 times -inf, or from 0/0"
+        " in rows that a mask read the wrong way round has emptied.",
     ),
     Mistake(_no_mask, "gradients of all pairs, the masked ones included."),
     Mistake(
@@ -378,6 +382,7 @@ def _mask(L: int, S: int) -> Array:
     return allowed
 
 
+@checker
 def check_gradient_backward(answer: object) -> Verdict:
     """Check ``attention_gradients(grad_output, query, key, value, allowed)``: dQ, dK and dV."""
     some = _mask(5, 7)
@@ -578,6 +583,7 @@ BUG_MISTAKES = [
 ]
 
 
+@checker
 def check_gradient_bug(answer: object) -> Verdict:
     """Check the mended ``dropout_gradients(grad_output, query, key, value, factors)``."""
     rng = np.random.default_rng(2)
@@ -636,6 +642,7 @@ def seems_right(
     )
 
 
+@checker
 def check_gradient_break(answer: Any) -> Verdict:
     """Check ``impostor(grad_output, query, key, value)``: wrong gradients that seem right.
 
@@ -644,7 +651,14 @@ def check_gradient_break(answer: Any) -> Verdict:
     name = "gradient-break"
     if (verdict := no_function(name, answer)) is not None:
         return verdict
-    for sizes in ((5, 7, 4, 6), (3, 2, 6, 4), (1, 4, 2, 3)):
+    for sizes in (
+        (5, 7, 4, 6),
+        (3, 2, 6, 4),
+        (1, 4, 2, 3),
+        (2, 3, 5, 2),
+        (12, 9, 3, 5),
+        (40, 31, 8, 7),
+    ):
         arrays = _arrays(sizes=sizes)
         what = "L = {}, S = {}, d_k = {} and d_v = {}".format(*sizes)
         try:
@@ -886,6 +900,7 @@ SINK_MISTAKES = [
 ]
 
 
+@checker
 def check_gradient_sink(answer: object) -> Verdict:
     """Check ``sink_gradients(grad_output, scores, value, sink)``: dZ, and ds for all queries."""
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attention.exercises._checking import (
+    EXACT,
     AnswerError,
     Case,
     Mistake,
@@ -22,6 +23,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     right,
     unanswered,
@@ -32,6 +34,7 @@ from attention.reference import softmax
 Array = np.ndarray[Any, Any]
 
 
+@checker
 def check_masks_counts(answer: object) -> Verdict:
     """Check how many keys each of four queries sees: four numbers."""
     return check_numbers(
@@ -56,6 +59,7 @@ def check_masks_counts(answer: object) -> Verdict:
             "every key from a query's own position on: past and future are"
             " exchanged.": [4, 3, 2, 1],
         },
+        tolerance=EXACT,
     )
 
 
@@ -239,6 +243,7 @@ def _restricted_cases() -> list[Case]:
     ]
 
 
+@checker
 def check_masks_softmax(answer: object) -> Verdict:
     """Check ``masked_softmax(scores, allowed)`` of tensors, forward and gradient."""
     name, cases = "masks-softmax", _restricted_cases()
@@ -275,6 +280,7 @@ def renormalised(scores: Array, allowed: Array) -> Array:
         return np.asarray(kept / kept.sum(axis=-1, keepdims=True))
 
 
+@checker
 def check_masks_break(answer: object) -> Verdict:
     """Check three scores, the last one forbidden, that make :func:`renormalised` return NaN."""
     name, what = "masks-break", "the answer"
@@ -319,6 +325,7 @@ def check_masks_break(answer: object) -> Verdict:
 
 
 # --------------------------------------------------------------------- eight lines, and a builder
+@checker
 def check_masks_lines(answer: object) -> Verdict:
     """Check which lines, A to H, do not do what their comment says: letters."""
     return check_choice(
@@ -439,6 +446,7 @@ DECODING_MISTAKES = [
 ]
 
 
+@checker
 def check_masks_decoding(answer: object) -> Verdict:
     """Check ``decoding_mask(lengths, L, S, window)``: booleans of shape (B, 1, L, S)."""
 
@@ -551,6 +559,7 @@ PENALTY_MISTAKES = [
 ]
 
 
+@checker
 def check_masks_penalty(answer: object) -> Verdict:
     """Check ``expected_loss(weights, value, target, dropout_p)``: one number."""
     rng = np.random.default_rng(6)

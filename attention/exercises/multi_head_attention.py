@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from attention.exercises._checking import (
+    EXACT,
     AnswerError,
     Case,
     Mistake,
@@ -19,6 +20,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     no_function,
     returns_nothing,
@@ -36,6 +38,7 @@ def _normal(*shape: int, seed: int = 0) -> Array:
 
 
 # ------------------------------------------------------------------------------ counting
+@checker
 def check_heads_count(answer: object) -> Verdict:
     """Check how many entries the matrices of three layers have: three numbers."""
     return check_numbers(
@@ -69,7 +72,7 @@ def check_heads_count(answer: object) -> Verdict:
             "the size of one of the four matrices.": [3600, 3600, 7200],
             "what belongs to one head.": [2880, 1440, 2880],
         },
-        tolerance=1e-6,
+        tolerance=EXACT,
     )
 
 
@@ -125,6 +128,7 @@ SPLIT_MISTAKES = [
 ]
 
 
+@checker
 def check_heads_split(answer: object) -> Verdict:
     """Check a function ``split(x, num_heads)``: (..., L, H * d) to (..., H, L, d)."""
     cases = [
@@ -194,6 +198,7 @@ MERGE_MISTAKES = [
 ]
 
 
+@checker
 def check_heads_merge(answer: object) -> Verdict:
     """Check a function ``merge(heads)``: (..., H, L, d) to (..., L, H * d)."""
     cases = [
@@ -229,6 +234,14 @@ def _reversed_from(
     some: Any = (..., *(slice(start, None) for start in first))
     heads[some] = heads[some][..., ::-1].copy()
     return heads
+
+
+def _reversed_amid(axis: int, x: Array, num_heads: int) -> Array:
+    """Turn around the components of the entry in the middle of an axis."""
+    heads = np.moveaxis(np.array(split_heads(x, num_heads)), axis, 0)
+    amid = len(heads) // 2
+    heads[amid] = heads[amid][..., ::-1].copy()
+    return np.moveaxis(heads, 0, axis)
 
 
 def _last_component_lost(x: Array, num_heads: int) -> Array:
@@ -302,6 +315,16 @@ SPLITS: list[tuple[str, bool, Callable[[Array, int], Array]]] = [
         partial(_reversed_from, (-1, 0)),
     ),
     (
+        "that turns the head in the middle around",
+        False,
+        partial(_reversed_amid, -3),
+    ),
+    (
+        "that turns the position in the middle around",
+        False,
+        partial(_reversed_amid, -2),
+    ),
+    (
         "that sets the last component of each head to 0",
         False,
         _last_component_lost,
@@ -349,6 +372,7 @@ def _for_tensors_too(
     return either
 
 
+@checker
 def check_heads_test(answer: Any) -> Verdict:
     """Check a test ``is_right(split)``, on splits that are right and others that are not."""
     name = "heads-test"
@@ -418,6 +442,7 @@ def _tiled(keys: Array, num_heads: int) -> Array:
     return np.concatenate([keys] * group, axis=-3)
 
 
+@checker
 def check_heads_groups(answer: object) -> Verdict:
     """Check ``share(keys, num_heads)``: (..., H_kv, S, d_k) to (..., H, S, d_k)."""
 
@@ -585,6 +610,7 @@ def _square(d_model: int, seed: int) -> dict[str, Array]:
     return dict(zip(names, stack, strict=True))
 
 
+@checker
 def check_heads_bug(answer: object) -> Verdict:
     """Check a mended self-attention ``layer(x, W, num_heads)``."""
 
@@ -639,6 +665,13 @@ def check_heads_bug(answer: object) -> Verdict:
                 _self(split=_interleaved_split),
                 "heads that take turns with the components: each is to have"
                 " a block of neighbours.",
+            ),
+            Mistake(
+                lambda x, W, num_heads: _self()(
+                    x.swapaxes(0, 1), W, num_heads
+                ).swapaxes(0, 1),
+                "attention from sequence to sequence, as if positions came"
+                " first in x, and the batch second.",
             ),
             Mistake(
                 _self(attend=_over_queries),
@@ -939,6 +972,7 @@ def _layer_cases() -> list[Case]:
     ]
 
 
+@checker
 def check_heads_layer(answer: object) -> Verdict:
     """Check a layer ``layer(X_q, X_kv, W, num_heads, mask)`` from a dict of parameters."""
     return check_function(
@@ -947,6 +981,7 @@ def check_heads_layer(answer: object) -> Verdict:
 
 
 # ------------------------------------------------------------------------------ initialisation
+@checker
 def check_heads_xavier(answer: object) -> Verdict:
     """Check the scores' standard deviation under two ways to draw: two numbers."""
 
@@ -985,11 +1020,18 @@ def check_heads_xavier(answer: object) -> Verdict:
             ],
             "right but for the order.": both[::-1],
         },
-        tolerance=4.1e-3,  # three digits, of the larger number
+        tolerance=(4.1e-3, 1e-3),  # three digits of each
     )
 
 
 # ------------------------------------------------------------------------------ a mask, seen
+def mask_panels() -> Array:
+    """Return the weights in the figure of the exercise, of shape (H, L, S)."""
+    seen = np.arange(4) <= np.arange(4)[:, None, None]
+    return softmax(np.where(seen, _normal(4, 4, 4), -np.inf))
+
+
+@checker
 def check_heads_figure(answer: object) -> Verdict:
     """Check the mask, A to D, with which the four heads were drawn."""
     return check_choice(

@@ -18,6 +18,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     right,
     unanswered,
@@ -28,6 +29,7 @@ from attention.reference import softmax, split_heads
 Array = np.ndarray[Any, Any]
 
 
+@checker
 def check_scale_by_hand(answer: object) -> Verdict:
     """Check two standard deviations, for a model of width 144 with 9 heads."""
     return check_numbers(
@@ -63,9 +65,11 @@ def check_scale_by_hand(answer: object) -> Verdict:
             " head of the model's whole width would give.": [12, 1 / 3],
             "right but for the order: the raw score first.": [1 / 3, 4],
         },
+        tolerance=(1e-4, 1.6e-3),  # three decimals
     )
 
 
+@checker
 def check_scale_bug(answer: object) -> Verdict:
     """Check a standard deviation and the value of ``scale`` that mends the function."""
     name = "scale-bug"
@@ -105,9 +109,11 @@ def check_scale_bug(answer: object) -> Verdict:
             "what holds if the scores are scaled once, and a scale that undoes"
             " it: count who divides.": [1, 8],
         },
+        tolerance=1e-6,
     )
 
 
+@checker
 def check_scale_figure(answer: object) -> Verdict:
     """Check the panel, A to E, whose scores were divided by the root of the model's width."""
     return check_choice(
@@ -335,6 +341,7 @@ def _layer(
     return (*(array.astype(dtype) for array in arrays), H)
 
 
+@checker
 def check_scale_heads(answer: object) -> Verdict:
     """Check ``head_weights(x_query, x_key, W_Q, W_K, num_heads)``: (B, H, L, S).
 
@@ -381,6 +388,7 @@ WRONG_SCALES = {
 ROUNDING = 1e-6  # 0.9 - 0.8 is less than 0.1, the more so in float32
 
 
+@checker
 def check_scale_blind(answer: object) -> Verdict:
     """Check data, queries (3, 4) and keys (5, 4), on which no wrong scale is noticed."""
     name, what = "scale-blind", "the answer"
@@ -453,6 +461,7 @@ def _mean_square(d_k: int, rho: float) -> float:
     return d_k * (1 + rho**2) + (rho * d_k) ** 2
 
 
+@checker
 def check_scale_between(answer: object) -> Verdict:
     """Check ``unit_scale(d_k, rho)``: the scale that brings E[z²] to 1."""
     cases = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attention.exercises._checking import (
+    EXACT,
     AnswerError,
     Case,
     Mistake,
@@ -17,6 +18,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     wrong,
 )
 from attention.reference import (
@@ -29,6 +31,7 @@ Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
 
 
+@checker
 def check_sdpa_shapes(answer: object) -> Verdict:
     """Check the shapes of weights and output: two times four numbers."""
     name, weights, output = "sdpa-shapes", (2, 3, 5, 7), (2, 3, 5, 6)
@@ -73,6 +76,7 @@ def check_sdpa_shapes(answer: object) -> Verdict:
                 (1, *output[1:]),
             ],
         },
+        tolerance=EXACT,
     )
 
 
@@ -96,6 +100,7 @@ def _near(answer: object, numbers: Array) -> bool:
     )
 
 
+@checker
 def check_sdpa_average(answer: object) -> Verdict:
     """Check the output of one query over three keys: two numbers."""
     name, values = "sdpa-average", np.array([[8.0, 0], [0, 8], [8, 8]])
@@ -457,6 +462,7 @@ def _attend_cases() -> list[Case]:
     ]
 
 
+@checker
 def check_sdpa_attend(answer: object) -> Verdict:
     """Check ``attend(query, key, value, allowed)``, which returns output and weights."""
     return check_function(
@@ -549,6 +555,7 @@ BUG_MISTAKES = [
 ]
 
 
+@checker
 def check_sdpa_bug(answer: object) -> Verdict:
     """Check ``mended(query, key, value)`` of a batch, which returns the output."""
     query, key = _normal(2, 5, 4), _normal(2, 7, 4, seed=1)
@@ -585,6 +592,7 @@ def check_sdpa_bug(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_sdpa_figure(answer: object) -> Verdict:
     """Check the panel, A to D, that shows the weights of attention."""
     return check_choice(
@@ -820,6 +828,7 @@ def _block(
     return softmax(scores) @ value, log_sum_exp(scores)
 
 
+@checker
 def check_sdpa_merge(answer: object) -> Verdict:
     """Check ``merge(output_a, lse_a, output_b, lse_b)``, which returns output and log-sum-exp."""
     first, second = _normal(5, 3), _normal(5, 4, seed=1)

@@ -13,6 +13,7 @@ import torch
 
 from attention import positions as of_package
 from attention.exercises._checking import (
+    EXACT,
     Case,
     Mistake,
     Verdict,
@@ -20,6 +21,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     right,
     unanswered,
@@ -34,6 +36,7 @@ def _normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+@checker
 def check_order_count(answer: object) -> Verdict:
     """Check how many of 720 orders leave four masks alone: four numbers."""
     return check_numbers(
@@ -56,9 +59,30 @@ def check_order_count(answer: object) -> Verdict:
             "the count without a mask, four times: here the mask stays where"
             " it is.": [720] * 4,
         },
+        tolerance=EXACT,
     )
 
 
+def shuffle_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' names."""
+    percent = [
+        [10, 20, 30, 40],
+        [15, 55, 5, 25],
+        [50, 5, 35, 10],
+        [20, 10, 10, 60],
+    ]
+    weights, order = np.array(percent) / 100, np.array([2, 0, 3, 1])
+    back = order.argsort()
+    return {
+        "a b c d": weights,
+        "A": weights[order],
+        "B": weights[:, order],
+        "C": weights[back][:, back],
+        "D": weights[order][:, order],
+    }
+
+
+@checker
 def check_order_shuffle(answer: object) -> Verdict:
     """Check the panel, A to D, that shows the weights of the reordered input."""
     return check_choice(
@@ -107,6 +131,7 @@ def last_output(letters: str, seed: int = 0) -> Array:
     return np.asarray((last + output)[0])
 
 
+@checker
 def check_order_twins(answer: object) -> Verdict:
     """Check two texts of different lengths that ``last_output`` cannot tell apart."""
     name, what = "order-twins", "the answer"
@@ -232,6 +257,7 @@ def _bugs_left() -> list[Mistake]:
     ]
 
 
+@checker
 def check_order_codes(answer: object) -> Verdict:
     """Check ``codes_added(x, first)``: a batch with the sinusoidal codes of its positions added."""
 
@@ -344,6 +370,7 @@ def _left_as_halves(x: Array, t: Array) -> Array:
     return np.concatenate((pairs[..., 0::2], pairs[..., 1::2]), axis=-1)
 
 
+@checker
 def check_order_rope(answer: object) -> Verdict:
     """Check ``turned(x, positions)``: rotary embedding in pairs of neighbours."""
 
@@ -423,6 +450,7 @@ def _rows(weight: Array, num_heads: int) -> Array:
     return weight.reshape(num_heads, -1, 2, *weight.shape[1:])
 
 
+@checker
 def check_order_carry(answer: object) -> Verdict:
     """Check ``carried(stored, num_heads)``: rows of a projection, for the other pairing."""
 
@@ -511,6 +539,7 @@ FROM_ZERO_EACH = (
 )
 
 
+@checker
 def check_order_values(answer: object) -> Verdict:
     """Check ``by_distance(weights, value, query_positions, key_positions)``."""
 

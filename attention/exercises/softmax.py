@@ -17,6 +17,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     right,
     unanswered,
@@ -31,6 +32,7 @@ def _scores(*shape: int, seed: int = 0, scale: float = 1.0) -> Array:
     return scale * np.random.default_rng(seed).normal(size=shape)
 
 
+@checker
 def check_softmax_by_hand(answer: object) -> Verdict:
     """Check the softmax of the scores (0, ln 3, ln 4): three numbers."""
     scores = np.log([1.0, 3.0, 4.0])
@@ -128,6 +130,7 @@ ROWS_MISTAKES = [
 ]
 
 
+@checker
 def check_softmax_rows(answer: object) -> Verdict:
     """Check a function ``softmax(scores, axis)``."""
     masked = _scores(3, 4, seed=5)
@@ -173,6 +176,7 @@ def check_softmax_rows(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_softmax_log(answer: object) -> Verdict:
     """Check a function ``log_softmax(scores)`` over the last axis."""
 
@@ -197,6 +201,7 @@ def check_softmax_log(answer: object) -> Verdict:
         Case("scores of shape (3, 4) near 1000", (1000 + _scores(3, 4),)),
         Case("the scores 0 and -1000", (np.array([0.0, -1000.0]),)),
         Case("two rows, one 2000 below the other", (ROWS_APART,)),
+        Case("the scores 10 000 and -10 000", (np.array([1e4, -1e4]),)),
         Case(
             "float32 scores of shape (3, 4) between -200 and 200",
             (_scores(3, 4, scale=100.0).astype(np.float32),),
@@ -261,6 +266,7 @@ def check_softmax_log(answer: object) -> Verdict:
     )
 
 
+@checker
 def check_softmax_temperature(answer: object) -> Verdict:
     """Check ``temperature_gradient(scores, temperature)``: d softmax(x/τ) / dτ, last axis."""
 
@@ -369,6 +375,7 @@ def one_maximum(scores: Array) -> Array:
     return _exponentials(scores, -1, scores.max())
 
 
+@checker
 def check_softmax_break(answer: object) -> Verdict:
     """Check an input: finite scores of shape (2, 3) that make :func:`one_maximum` return NaN."""
     name, what = "softmax-break", "the answer"
@@ -407,6 +414,7 @@ def check_softmax_break(answer: object) -> Verdict:
     return wrong(name, f"The function gets every row right. {hint}", what)
 
 
+@checker
 def check_softmax_figure(answer: object) -> Verdict:
     """Check the panel, A to D, that was drawn at the temperature 1/2."""
     return check_choice(

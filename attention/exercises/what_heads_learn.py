@@ -18,6 +18,7 @@ from attention.exercises._checking import (
     check_choice,
     check_function,
     check_numbers,
+    checker,
     described,
     no_function,
     returns_nothing,
@@ -34,6 +35,7 @@ def _normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+@checker
 def check_learn_notes(answer: object) -> Verdict:
     """Check what the last A of A B A C A gets, where a match has the score log 6."""
     return check_numbers(
@@ -75,6 +77,25 @@ def check_learn_notes(answer: object) -> Verdict:
     )
 
 
+def map_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' letters."""
+    i, causal = np.arange(8), np.tri(8, dtype=bool)
+    places = {
+        "A": i - 4,
+        "B": i - 1,
+        "C": np.where(i < 4, -1, i - 3),
+        "D": i,
+    }
+    panels = {
+        letter: softmax(
+            np.where(causal, 4.0 * (i == looks[:, None]), -np.inf)
+        )  # even where there is no place
+        for letter, looks in places.items()
+    }
+    return {**panels, "E": panels["C"].T}
+
+
+@checker
 def check_learn_map(answer: object) -> Verdict:
     """Check the panel, A to E, that shows an induction head."""
     return check_choice(
@@ -120,6 +141,7 @@ def _habits(
     return scores
 
 
+@checker
 def check_learn_habits(answer: object) -> Verdict:
     """Check ``habits(weights)``: each head's scores as previous-token and induction head."""
 
@@ -266,6 +288,7 @@ def _added(
     return np.asarray(weights @ value @ blocks)
 
 
+@checker
 def check_learn_contributions(answer: object) -> Verdict:
     """Check ``each_adds(weights, value, stored)``: the contribution of every head."""
 
@@ -345,6 +368,7 @@ ROUNDING = 5e-4
 """How far the sum of weights that were rounded may be from 1; components of values go up to 4."""
 
 
+@checker
 def check_learn_weights(answer: object) -> Verdict:
     """Check six weights, other than given ones, with the same output."""
     name, what = "learn-weights", "the answer"
@@ -438,6 +462,7 @@ def four_leads(scores: Array, gains: Array) -> Array:
     return np.asarray((numerator / powers.sum(-1)).sum(0))
 
 
+@checker
 def check_learn_two_heads(answer: Any) -> Verdict:
     """Check a function that returns scores and gains of two heads which solve four sequences."""
     name, what = "learn-two-heads", "the four sequences"

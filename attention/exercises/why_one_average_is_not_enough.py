@@ -18,6 +18,7 @@ from attention.exercises._checking import (
     blank,
     check_choice,
     check_function,
+    checker,
     described,
     right,
     unanswered,
@@ -28,6 +29,7 @@ from attention.reference import softmax
 Array = np.ndarray[Any, Any]
 
 
+@checker
 def check_average_hull(answer: object) -> Verdict:
     """Check the points, of A to F, that a head can answer from (0, 0), (6, 0) and (0, 6)."""
     inside = (
@@ -52,6 +54,33 @@ def check_average_hull(answer: object) -> Verdict:
     )
 
 
+def head_panels() -> dict[str, Array]:
+    """Return the weights in the figure of the exercise, by the panels' letters."""
+    queries = {  # each of shape (d_k, L), with d_k = 2
+        "A": [[0, 0.8, 1.6, 2.4, 3.2, 4], [1, 1, 1, 1, 1, 1]],
+        "B": [[-8, -4, -1.6, 2, 3.6, 6.8], [-16, -8, -3.2, 4, 7.2, 13.6]],
+        "C": [
+            [1, -0.2, -0.7, -1, -0.7, 0.9],
+            [0.3, 1, 0.7, 0.2, -0.8, -0.4],
+        ],
+        "D": [[1.3, 0.8, 0.4, -0.5, -1, -1.4], [1, 1, 1, 1, 1, 1]],
+    }
+    keys = {  # each of shape (d_k, S)
+        "A": [[0, 1, 2, 3, 4], [0, -0.5, -2, -4.5, -8]],
+        "B": [
+            [0, 0.03, 0.1, -0.02, -0.08],
+            [0.025, -0.127, 0.025, 0.147, -0.01],
+        ],
+        "C": [[1.6, 0.3, -0.7, 0.1, -0.8], [-0.4, 0.2, 1.5, 0.5, -1.2]],
+        "D": [[0.4, 1.1, 0.1, -1, -0.3], [0.1, 0.5, -1.2, 0.6, 0.2]],
+    }
+    return {
+        letter: softmax(np.array(queries[letter]).T @ keys[letter])
+        for letter in queries
+    }
+
+
+@checker
 def check_average_figure(answer: object) -> Verdict:
     """Check the panel, A to D, whose weights come from a head of width 1."""
     return check_choice(
@@ -93,6 +122,7 @@ def _outside(point: Array, values: Array, slack: float = 1e-6) -> bool:
     return True
 
 
+@checker
 def check_average_break(answer: object) -> Verdict:
     """Check a point that :func:`seems_inside` the hull of the five values, and is not."""
     name, what = "average-break", "the answer"
@@ -242,6 +272,20 @@ def _pattern(
     return softmax(reach * query @ key.T)
 
 
+def _one_number(answer: Any) -> Any:
+    """Let a function return its number as an array that holds nothing else."""
+    if isinstance(answer, type):
+        return answer
+
+    @wraps(answer)
+    def number(weights: Any) -> Any:
+        result = answer(weights)
+        alone = {*getattr(result, "shape", (0,))} == {1}
+        return result.reshape(()) if alone else result
+
+    return number
+
+
 def _with_a_last(sigma: float) -> Array:
     """Return weights whose centred logarithms have two large singular values and this one."""
     rng = np.random.default_rng(1)
@@ -252,6 +296,7 @@ def _with_a_last(sigma: float) -> Array:
     return softmax(scores)
 
 
+@checker
 def check_average_width(answer: object) -> Verdict:
     """Check ``needed_width(weights)``: the least d_k that gives weights (L, S)."""
     i, j = np.indices((5, 6))
@@ -294,7 +339,11 @@ def check_average_width(answer: object) -> Verdict:
         ),
     ]
     return check_function(
-        "average-width", answer, _needed_width, cases, WIDTH_MISTAKES
+        "average-width",
+        _one_number(answer) if callable(answer) else answer,
+        _needed_width,
+        cases,
+        WIDTH_MISTAKES,
     )
 
 
@@ -409,6 +458,7 @@ def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     return part
 
 
+@checker
 def check_average_window(answer: object) -> Verdict:
     """Check the mended ``window_head(times, key_times, sigma)``, by the weights it gives."""
     times, key_times = np.arange(4.0), np.array([0.5, 1, 2, 3.5, 5])
@@ -542,6 +592,7 @@ LOSS_MISTAKES = [
 ]
 
 
+@checker
 def check_average_loss(answer: object) -> Verdict:
     """Check ``least_loss(weights, places)`` for the weights (H, S) of H heads."""
     rng = np.random.default_rng(0)
@@ -551,6 +602,7 @@ def check_average_loss(answer: object) -> Verdict:
 
     blend = np.array([[0.75, 0.25, 0, 0, 0], [0.5, 0.5, 0, 0, 0]])
     same = rows(1, 6).repeat(2, axis=0)
+    near = softmax(np.array([[1, 0, 2, 0, 1, 3], [1, 0.02, 2, 0, 1.01, 3]]))
     sharp = softmax(np.array([[90.0, 0, 1, 2, 3], [0, 1, 88, 2, 1]]))
     cases = [
         Case(
@@ -571,6 +623,7 @@ def check_average_loss(answer: object) -> Verdict:
             "three heads, of which one is the mean of the others",
             (np.vstack([blend, blend.mean(0)]), [0, 2]),
         ),
+        Case("two heads with nearly the same weights", (near, [1, 4])),
         Case("two sharp heads on two places", (sharp, [0, 2])),
         Case(
             "three heads in float32, eight positions and four places",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 __all__ = ["Verdict", "check_double", "check_larger", "check_steps"]
@@ -44,6 +45,17 @@ def tried(exercise: str, got: Callable[[], Any], expected: Any) -> Verdict:
     )
 
 
+def undisturbed(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
+    """Wrap a checker, as the book's are."""
+
+    @wraps(check)
+    def wrapped(answer: Any) -> Verdict:
+        return check(answer)
+
+    return wrapped
+
+
+@undisturbed
 def check_double(answer: Any) -> Verdict:
     """Check a function that doubles."""
     return tried("small-double", lambda: answer(21), RIGHT["double"])

@@ -91,6 +91,15 @@ def with_a_name_used_again(notebook: NotebookNode) -> None:
     ).source += "\nsteps = double = 0"
 
 
+def lost_in_c_when_checked(notebook: NotebookNode) -> None:
+    """An answer runs in C, from which no check gets back."""
+    small_source.cell_of(
+        notebook, "code-larger"
+    ).source = (
+        "import itertools\ndef larger(*_): return sum(itertools.repeat(1))"
+    )
+
+
 ALL, FIRST = 6, 1
 # Each: the edit of a perfect submission, the points it keeps, a remark that says why.
 HOSTILE = {
@@ -243,6 +252,12 @@ CHEATS = {
         "c.tried.__code__ = (lambda e, g, x: Verdict(e, 'right', '')).__code__",
         "changed sample_checkers.tried",
     ),
+    "replaces what a decorator holds": (
+        "import sample_checkers as c\n"
+        "right = lambda answer: c.Verdict('', 'right', '')\n"
+        "c.check_double.__wrapped__.__code__ = right.__code__",
+        "changed sample_checkers.check_double",
+    ),
     "replaces the verdict's truth": (
         "import sample_checkers as c\n"
         "c.Verdict.__init__ = lambda self, *a: vars(self).update("
@@ -271,6 +286,11 @@ EDITED = {
     "has no checks": (without_checks, ALL, ""),
     "uses a name again": (with_a_name_used_again, ALL, ""),
     "checks itself": (with_own_checks, 0, ""),
+    "is lost in C when checked": (
+        lost_in_c_when_checked,
+        3,
+        "nor when interrupted",
+    ),
 }
 NO_SUBMISSIONS = {
     "empty.ipynb": ("", "an empty file"),

@@ -6,6 +6,9 @@ import inspect
 import json
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -109,6 +112,166 @@ def test_a_checker_survives_whatever_it_is_handed(name: str) -> None:
         verdict = getattr(exercises, name)(thing)
         assert isinstance(verdict, Verdict)
         assert verdict.state == "wrong", thing
+
+
+@contextmanager
+def settings_of_a_notebook() -> Iterator[None]:
+    """Set what a careful or curious student may have set; see that it stays so."""
+    dtype = torch.get_default_dtype()
+    with (
+        np.errstate(all="raise"),
+        warnings.catch_warnings(),
+        torch.device("meta"),
+        torch.no_grad(),
+    ):
+        warnings.simplefilter("error")
+        torch.set_default_dtype(torch.float64)
+        filters = list(warnings.filters)
+        try:
+            yield
+            assert set(np.geterr().values()) == {"raise"}
+            assert torch.get_default_dtype() == torch.float64
+            assert torch.empty(0).device.type == "meta"
+            assert not torch.is_grad_enabled()
+            assert warnings.filters == filters
+        finally:
+            torch.set_default_dtype(dtype)
+
+
+@pytest.mark.parametrize(
+    "proof", PROOFS, ids=lambda proof: proof.check.__name__
+)
+def test_the_settings_of_a_notebook_change_no_verdict_and_stay(
+    proof: Proof,
+) -> None:
+    with settings_of_a_notebook():
+        says = {name: proof.accepts(name) for name in proof.right}
+    assert all(says.values()), says
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_every_checker_computes_undisturbed(name: str) -> None:
+    check = getattr(exercises, name)
+    assert inspect.unwrap(check) is not check
+    assert check(...).exercise == name[6:].replace("_", "-")
+
+
+def test_an_answer_runs_with_the_dtype_of_the_notebook() -> None:
+    @_checking.checker
+    def check_double(answer: Any) -> Verdict:
+        assert torch.get_default_dtype() == torch.float32
+        return double(answer)
+
+    def answer(x: Any) -> Any:
+        return torch.as_tensor(x) @ torch.diag(torch.tensor([2.0, 2.0]))
+
+    assert "RuntimeError" in check_double(answer).says
+    with settings_of_a_notebook():
+        assert check_double(answer)
+
+
+class Odd:
+    """Raises whatever is asked of it."""
+
+    def fails(self, *_: Any) -> Any:
+        raise OSError
+
+    __eq__ = __ne__ = __bool__ = __len__ = __iter__ = __float__ = fails
+    __array__ = __getattr__ = __repr__ = __str__ = __hash__ = fails
+
+
+class OddError(Exception):
+    """Cannot be shown."""
+
+    def fails(self) -> str:
+        raise OSError
+
+    __repr__ = __str__ = fails
+
+
+def raises_the_odd(*_: Any) -> Any:
+    raise OddError
+
+
+def in_itself() -> list[Any]:
+    one: list[Any] = [1.0]
+    one.append(one)
+    return one
+
+
+def and_twice_in_itself() -> tuple[list[Any], list[Any]]:
+    one: list[Any] = []
+    one += [one, one]
+    return one, one
+
+
+@pytest.mark.parametrize(
+    "proof", PROOFS, ids=lambda proof: proof.check.__name__
+)
+def test_a_checker_survives_what_raises_when_it_is_looked_at(
+    proof: Proof,
+) -> None:
+    odd = [
+        Odd(),
+        [Odd()],
+        (Odd(), Odd()),
+        in_itself(),
+        and_twice_in_itself(),
+    ]
+    answers = [*odd, raises_the_odd]
+    answers += [lambda *_, it=it: it for it in odd]
+    for answer in answers:
+        verdict = proof.check(answer)
+        assert verdict.state == "wrong"
+        assert len(verdict.says) > 40
+
+
+def test_what_cannot_be_shown_is_told_so() -> None:
+    says = double(raises_the_odd).says
+    assert "it raises OddError: a message that cannot be shown." in says
+    says = exercises.check_softmax_by_hand(in_itself()).says
+    assert "This is a list, where numbers are expected" in says
+    says = exercises.check_softmax_by_hand(Odd()).says
+    assert "This is an Odd, where numbers are expected" in says
+    says = double(lambda x: Odd()).says
+    assert "it returns an Odd, where numbers are expected" in says
+
+
+def test_what_escapes_a_checker_becomes_a_verdict() -> None:
+    @_checking.checker
+    def check_two_words(answer: Any) -> Verdict:
+        raise OddError
+
+    verdict = check_two_words(1)
+    assert (verdict.exercise, verdict.state) == ("two-words", "wrong")
+    assert "whoever tries gets OddError" in verdict.says
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ([1000, 0.1255], "wrong"),
+        ([1000, 0.1251], "right"),
+        ([1000.9, 0.125], "right"),
+        ([1002, 0.125], "wrong"),
+    ],
+)
+def test_each_number_has_its_own_tolerance(answer: Any, state: str) -> None:
+    verdict = _checking.check_numbers("two", answer, [1000, 1 / 8], {})
+    assert verdict.state == state
+
+
+def test_a_small_number_is_not_mistaken_for_the_one_of_a_mistake() -> None:
+    mistakes = {"half of it.": [1000, 0.0625], "none.": [1000, 0]}
+    for answer, words in (
+        ([1000, 0.0625], "That is half of it."),
+        ([1000, 0.0635], "Look again at the second number."),
+        ([1000, 0.0], "That is none."),
+    ):
+        verdict = _checking.check_numbers(
+            "two", answer, [1000, 1 / 8], mistakes
+        )
+        assert words in verdict.says
 
 
 def test_the_page_shows_what_exposes_each_wrong_answer() -> None:

@@ -122,6 +122,9 @@ def slipped(slip):
     def gradients(G, Q, K, V, allowed):
         c = 1 / math.sqrt(Q.shape[-1])
         weights = weights_of(Q, K, allowed)
+        if slip == "root of a negative number":
+            c = np.sqrt(float(-Q.shape[-1]))
+            weights = c * weights
         if slip == "uniform row":
             scores = np.where(allowed, c * Q @ K.swapaxes(-2, -1), -1e9)
             weights = np.exp(scores - scores.max(-1, keepdims=True))
@@ -356,6 +359,16 @@ def impostor_transposed(G, Q, K, V):
     return tuple(2 * grad.T for grad in backward(G, Q, K, V))
 
 
+def impostor_of_some_sizes(wrong):
+    """Return an impostor that is one for some numbers of queries alone."""
+
+    def impostor(G, Q, K, V):
+        factor = 2 if wrong(len(Q)) else 1
+        return tuple(factor * grad for grad in backward(G, Q, K, V))
+
+    return impostor
+
+
 def impostor_nan(G, Q, K, V):
     return tuple(grad * np.nan for grad in backward(G, Q, K, V))
 
@@ -532,6 +545,10 @@ PROOFS = [
                 slipped("inverted, 0/0"),
                 "wrong way round",
             ),
+            "root of a negative number for the scale": (
+                slipped("root of a negative number"),
+                "comes from the scale",
+            ),
             "softmax skipped": (
                 slipped("no softmax"),
                 "softmax lies between",
@@ -623,6 +640,14 @@ PROOFS = [
         wrong={
             "the right ones": (backward, "dQ is right"),
             "hardly wrong": (impostor_hardly, "be more wrong"),
+            "wrong for up to five queries": (
+                impostor_of_some_sizes(lambda L: L <= 5),
+                "L = 12, S = 9, d_k = 3 and d_v = 5, dQ is right",
+            ),
+            "wrong for one query, three or five": (
+                impostor_of_some_sizes(lambda L: L % 2),
+                "dQ is right",
+            ),
             "dV alone is wrong": (impostor_values_alone, "dQ is right"),
             "zeros": (impostor_zeros, "0 everywhere"),
             "ones": (impostor_ones, "do not add up to 0"),

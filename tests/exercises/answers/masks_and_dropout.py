@@ -282,6 +282,15 @@ def decoding_no_window_of_0(lengths, L, S, window):
     return decoding_compared(lengths, L, S, window or S)
 
 
+def decoding_one_mask_of_two(lengths, L, S, window):
+    """Take the padding mask where there is filler, and leave the causal one aside."""
+    at, key = np.arange(L)[:, None] + S - L, np.arange(S)
+    causal = (key <= at) & (key >= at - window)
+    real = key >= S - lengths[:, None, None, None]
+    shape = len(lengths), 1, L, S
+    return np.broadcast_to(causal if real.all() else real, shape)
+
+
 def decoding_padding_alone(lengths, L, S, window):
     return np.arange(S) >= S - lengths[:, None, None, None]
 
@@ -535,6 +544,10 @@ PROOFS = [
             "one query sees all": (decoding_one_sees_all, "L = 1"),
             "no window of 0": (decoding_no_window_of_0, "a window of 0"),
             "padding alone": (decoding_padding_alone, "shape"),
+            "padding mask in place of the causal one": (
+                decoding_one_mask_of_two,
+                "shows the future",
+            ),
             "no axis for heads": (decoding_no_heads, "shape"),
             "ones and zeros": (decoding_numbers, "booleans are expected"),
             "0 and -inf": (decoding_additive, "booleans are expected"),

@@ -583,6 +583,12 @@ def one_head(x, num_heads):
     return x[..., None, :, :]
 
 
+def mended_sequence_first(x, W, num_heads):
+    """Attend within a batch that is taken for positions."""
+    turned = layer(*[x.swapaxes(0, 1)] * 2, W, num_heads)
+    return turned.swapaxes(0, 1)
+
+
 def mended_loops(x, W, num_heads):
     d = x.shape[-1] // num_heads
     output = 0
@@ -988,6 +994,14 @@ PROOFS = [
                 test_of_some(slice(-1), slice(None), slice(None)),
                 "turns the last head",
             ),
+            "first and last position": (
+                test_of_some(slice(None, None, 4), slice(None)),
+                "position in the middle",
+            ),
+            "first and last head": (
+                test_of_some(slice(None, None, 2), slice(None), slice(None)),
+                "head in the middle",
+            ),
             "last components": (test_of_last_numbers, "from the front"),
             "all components but the last": (
                 test_of_some(slice(-1)),
@@ -1074,6 +1088,10 @@ PROOFS = [
             "PyTorch": mended_torch,
         },
         wrong={
+            "positions taken for the batch": (
+                mended_sequence_first,
+                "from sequence to sequence",
+            ),
             "nothing mended": (
                 mended(split=split_memory, merge=merge_memory),
                 "as it was",
@@ -1263,6 +1281,10 @@ PROOFS = [
             "no groups": ([1, 0.5], "without groups"),
             "keys as wide as queries": ([1, 0.75], "as many columns"),
             "third digit wrong": ([1.23, 0.75], "the first number"),
+            "third digit of the smaller wrong": (
+                [1.2247, 0.754],
+                "the second number",
+            ),
             "three times 48 columns": ([1.2247, 0.5], "fewer than three"),
             "half stacked": ([1.2247, 0.8660], "the same variance"),
             "unscaled": ([3.4641, 2.1213], "spread of q·k"),

@@ -313,6 +313,7 @@ PROOFS = [
             "mended already": ([1, 1], "mended function"),
             "raw": ([8, 1], "raw"),
             "nought": ([1 / 8, 0], "equal"),
+            "not exact": ([0.1255, 1], "the first number"),
             "model's width": ([1 / 8, 512**-0.5], "Look again"),
             "None": ([1 / 8, math.nan], "not finite"),
             "one number": (1, "2 numbers"),

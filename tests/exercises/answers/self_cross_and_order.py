@@ -525,6 +525,7 @@ PROOFS = [
             "identity forgotten": ([48, 2, 72, 0], "moves nothing"),
             "all orders": ([720] * 4, "without a mask"),
             "two slips": ([24, 1, 72, 1], "the first and"),
+            "no whole number": ([48, 2, 72, 1.07], "the fourth"),
             "one number": (48, "4 numbers"),
         },
     ),

@@ -187,6 +187,12 @@ def log_negative(scores):
     return -log_shifted(scores)
 
 
+def log_in_long_double(scores):
+    powers = np.exp(scores.astype(np.longdouble))
+    log = np.log(powers / powers.sum(-1, keepdims=True))
+    return log.astype(scores.dtype)
+
+
 def log_epsilon(scores):
     return np.log(rows_matrix(scores, -1) + 1e-12)
 
@@ -339,6 +345,10 @@ PROOFS = [
             "logarithm forgotten": (log_forgotten, "the softmax itself"),
             "sum forgotten": (log_shift_only, "is missing"),
             "sign turned": (log_negative, "sign"),
+            "logarithm of softmax, in extended precision": (
+                log_in_long_double,
+                "the scores 10 000 and -10 000",
+            ),
             "epsilon in the logarithm": (log_epsilon, "plus 1e-12"),
         },
     ),

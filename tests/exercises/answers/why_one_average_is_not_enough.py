@@ -316,6 +316,11 @@ def loss_no_duplicates(weights, places):
     return loss_normal_equations(np.unique(weights, axis=0), places)
 
 
+def loss_cut_short(weights, places):
+    onto = np.linalg.pinv(weights, rcond=1e-2) @ weights
+    return len(places) - sum(onto[a, a] for a in places)
+
+
 def loss_of_two_places(weights, places):
     onto = np.linalg.pinv(weights) @ weights
     return 2 - sum(onto[a, a] for a in places)
@@ -382,6 +387,12 @@ PROOFS = [
         right={
             "centring matrix": width_centring_matrix,
             "mean subtracted": width_mean,
+            "an array that holds one number": lambda p: np.array(
+                [width_mean(p)]
+            ),
+            "a tensor that holds one number": lambda p: torch.tensor(
+                [[width_mean(p)]]
+            ),
             "differences to the first key": width_against_first_key,
             "elimination by loops": width_pivots,
         },
@@ -522,6 +533,10 @@ PROOFS = [
             "duplicates removed, Gram matrix inverted": (
                 loss_no_duplicates,
                 "one is the mean",
+            ),
+            "small singular values taken for none": (
+                loss_cut_short,
+                "nearly the same weights",
             ),
             "always two places": (loss_of_two_places, "three places"),
             "weights not squared": (loss_gain_not_squared, "expected"),
