@@ -33,6 +33,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,19 @@ class GradingError(Exception):
 
 
 # ------------------------------------------------------------------------------------ the kernel
+@cache
+def font_lists() -> list[Path]:
+    """Return Matplotlib's list of fonts, for whose making it starts a program: once, out here."""
+    folder = Path(KERNEL_ENVIRONMENT["MPLCONFIGDIR"])
+    if not any(folder.glob("fontlist*")):
+        subprocess.run(
+            [sys.executable, "-c", "import matplotlib.font_manager"],
+            env=os.environ | KERNEL_ENVIRONMENT,
+            check=True,
+        )
+    return list(folder.glob("fontlist*"))
+
+
 class ConfinedKernel(OneKernel):
     """Knows one kernel: the confined one."""
 
@@ -218,11 +232,9 @@ class Session:
     def environment(self) -> dict[str, str]:
         """Return the kernel's environment: nothing of the grader's, and a home that is empty."""
         passed = {n: os.environ[n] for n in PASSED_ON if n in os.environ}
-        # With Matplotlib's list of fonts, which takes long to make.
         fonts = self.work / ".matplotlib"
         fonts.mkdir()
-        known = Path(KERNEL_ENVIRONMENT["MPLCONFIGDIR"])
-        for file in known.glob("fontlist*"):
+        for file in font_lists():
             shutil.copy(file, fonts)
         home = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(self.work))
         own = {

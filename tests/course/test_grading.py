@@ -709,3 +709,16 @@ def test_what_was_handed_out_or_written_by_an_earlier_run_is_no_submission(
     assert [name for _, name in grade.submissions(tmp_path, tmp_path)] == [
         "ada"
     ]
+
+
+def test_the_list_of_fonts_is_made_before_a_submission_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where nothing has been drawn yet: inside the walls its making is refused.
+    monkeypatch.setitem(
+        grade.KERNEL_ENVIRONMENT, "MPLCONFIGDIR", str(tmp_path)
+    )
+    grade.font_lists.cache_clear()
+    made = grade.font_lists()
+    grade.font_lists.cache_clear()
+    assert [file.parent for file in made] == [tmp_path]

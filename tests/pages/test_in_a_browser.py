@@ -228,7 +228,8 @@ def test_on_a_phone_the_menu_opens_at_this_page_and_the_sheet_in_blocks(
     context = browser.new_context(viewport=PHONE)
     tab = Watch(context, html).open("chapters/cheat-sheet")
     cut = tab.evaluate(
-        "[...document.querySelectorAll('#cheat-sheet td, #cheat-sheet .pst-scrollable-table-container')]"
+        "[...document.querySelectorAll("
+        "'#cheat-sheet td, #cheat-sheet .pst-scrollable-table-container')]"
         ".filter(t => t.scrollWidth > t.clientWidth + 1).map(t => t.textContent)"
     )
     tab.goto((html / "chapters" / "bibliography.html").as_uri())
