@@ -7,7 +7,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import resources
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 mpl = pytest.importorskip("matplotlib", reason="figures need matplotlib")
 mpl.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
 
 from attention import live, masks, reference  # noqa: E402
 
@@ -359,6 +362,220 @@ def test_later_tokens_are_hidden_where_no_head_sees_them() -> None:
     both = live.heads(HEADS.swapaxes(-2, -1), tokens, query=1)
     assert (causal.data["causal"], both.data["causal"]) == (True, False)
     assert causal.png() != both.png()
+
+
+# --- what the still pictures show
+
+
+@pytest.fixture
+def shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[live.LiveFigure], Figure]:
+    """Let a live figure give its picture as matplotlib's figure, in place of PNG."""
+
+    def undone(size: tuple[float, float], draw: Any) -> Figure:
+        figure = Figure(figsize=size)
+        draw(figure)
+        return figure
+
+    # Found anew at each call, for figures made after this.
+    monkeypatch.setattr(live, "_still", undone)
+    return lambda figure: figure.png()  # type: ignore[return-value]
+
+
+def _written(ax: Axes) -> list[list[str]]:
+    """Return the texts in a grid of cells, as they are read: row by row from the top."""
+    at = {text.get_position(): text.get_text() for text in ax.texts}
+    columns, rows = (sorted({place[i] for place in at}) for i in (0, 1))
+    up = ax.get_ylim()[0] < ax.get_ylim()[1]
+    rows = rows[::-1] if up else rows
+    assert len(at) == len(ax.texts) == len(rows) * len(columns)
+    return [[at[x, y] for x in columns] for y in rows]
+
+
+def _crossed(ax: Axes) -> NDArray[np.bool_]:
+    """Return which cells of a heatmap are crossed out."""
+    crossed = np.zeros(ax.images[0].get_array().shape, dtype=bool)
+    for line in ax.lines:
+        crossed[int(line.get_ydata()[0]), int(line.get_xdata()[0])] = True
+    return crossed
+
+
+@pytest.mark.parametrize(
+    ("width", "temperature"), [(None, 1.0), (4, 0.5), (16, 3.0)]
+)
+def test_the_picture_of_weights_is_that_of_its_start(
+    shown: Any, width: int | None, temperature: float
+) -> None:
+    scores, keys = [[1.0, 2.0, -1.0], [0.5, 4.0, 1.0]], ["a", "b", "c"]
+    figure = live.weights(
+        scores,
+        keys=keys,
+        widths=[4, 16],
+        width=width,
+        temperatures=[0.5, 1.0, 3.0],
+        temperature=temperature,
+    )
+    assert figure.data["temperatures"] == [0.5, 1.0, 3.0]
+    start = figure.data["start"]
+    assert figure.data["temperatures"][start["temperature"]] == temperature
+    assert figure.data["widths"][start["width"]] == (width or 4)
+    row = np.array(scores[[4, 16].index(width or 4)])
+    axes = [ax for ax in shown(figure).axes if ax.get_xlabel()]
+    for (bars, square), root, name in zip(
+        (axes[:2], axes[2:]),
+        (1.0, (width or 4) ** 0.5),
+        ("raw scores", "scaled scores"),
+        strict=True,
+    ):
+        p = np.exp(row / temperature / root)
+        p /= p.sum()
+        # Drawn upwards on an axis that points down.
+        np.testing.assert_allclose([x.get_width() for x in bars.patches], p)
+        assert [x.get_text() for x in bars.get_yticklabels()] == keys
+        assert bars.get_ylim()[0] > bars.get_ylim()[1]
+        assert (bars.get_xlim(), bars.get_xlabel()) == ((0, 1), "weight")
+        entropy = -(p * np.log(p)).sum()
+        assert bars.get_title() == f"{name}: entropy {entropy:.3f}"
+        (image,) = square.images
+        np.testing.assert_allclose(
+            image.get_array(), np.diag(p) - np.outer(p, p), atol=1e-12
+        )
+        assert (image.norm.vmin, image.norm.vmax) == (-0.25, 0.25)
+        assert square.get_title() == "Jacobian"
+        assert square.get_xlabel() == "score of key"
+        assert square.get_ylabel() == "weight of key"
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((3, 5), {}),
+        ((3, 5), {"causal": "lower_right", "back": 1}),
+        ((3, 5), {"causal": "upper_left", "keys": 2, "painted": [(0, 4)]}),
+        ((5, 3), {"causal": "lower_right", "painted": [(0, 0), (4, 2)]}),
+        # A window of three keys ahead hides nothing, wherever queries stand.
+        ((6, 3), {"causal": "lower_right", "ahead": 3}),
+        ((4, 4), {"keys": 0}),
+        ((4, 4), {"back": 0, "ahead": 1}),
+    ],
+)
+def test_the_picture_of_a_mask_shows_weights_and_both_polarities(
+    shown: Any, shape: tuple[int, int], options: dict[str, Any]
+) -> None:
+    L, S = shape
+    scores = np.random.default_rng(5).normal(size=shape)
+    figure = live.mask(scores, **options)
+    corner = options.get("causal")
+    allowed = np.zeros(shape, dtype=bool)
+    for i, j in np.ndindex(*shape):
+        at = i + (S - L if corner == "lower_right" else 0)
+        allowed[i, j] = (
+            j < options.get("keys", S)
+            and ("back" not in options or j >= at - options["back"])
+            and (options.get("ahead", S) >= S or j <= at + options["ahead"])
+            and (corner is None or j <= at)
+        ) != ((i, j) in options.get("painted", []))
+    left, middle, right = shown(figure).axes
+    p = np.where(allowed, np.exp(scores.round(4)), 0.0)
+    total = p.sum(-1, keepdims=True)
+    p /= np.where(total, total, 1.0)
+    np.testing.assert_allclose(left.images[0].get_array(), p, atol=1e-12)
+    assert (_crossed(left) == ~allowed).all()
+    assert len(left.texts) == allowed.sum()
+    assert left.images[0].norm.vmax == 1
+    letters = np.where(allowed, "T", "F")
+    assert _written(middle) == letters.tolist()
+    assert _written(right) == np.where(allowed, "F", "T").tolist()
+    assert [ax.get_title() for ax in (left, middle, right)] == [
+        *("weights", "True =\nmay attend", "True =\nmay not attend")
+    ]
+    # What is True looks alike in both.
+    for ax in (middle, right):
+        looks = {
+            (text.get_text(), patch.get_hatch(), patch.get_facecolor())
+            for text, patch in zip(ax.texts, ax.patches, strict=True)
+        }
+        assert len(looks) == len(np.unique(letters))
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 3), (1, 1, 1), (2, 3, 2)])
+def test_the_picture_of_the_heads_axis_tells_where_each_number_goes(
+    shown: Any, sizes: tuple[int, int, int]
+) -> None:
+    L, H, d = sizes
+    figure = live.heads_axis(*sizes)
+    assert figure.data["start"] == {
+        **dict(zip(("L", "H", "d"), sizes, strict=True)),
+        **{"split": "right", "merge": "right"},
+    }
+    names = [[f"{t}{c}" for c in range(H * d)] for t in range(L)]
+    flat = np.array(names).reshape(H, L, d)  # in the order of memory
+    top, right, wrong = shown(figure).subfigs
+    assert "right" in right.get_suptitle()
+    assert "wrong" in wrong.get_suptitle()
+    drawn = [ax for ax in top.axes if ax.axison]
+    assert [_written(ax) for ax in drawn] == [names]
+    for h in range(H):
+        block = [row[h * d : (h + 1) * d] for row in names]
+        assert _written(right.axes[h]) == block
+        assert _written(wrong.axes[h]) == flat[h].tolist()
+    # Each head's components look alike wherever they are drawn.
+    looks: dict[int, set[Any]] = {h: set() for h in range(H)}
+    for ax in (*drawn, *right.axes, *wrong.axes):
+        for text, patch in zip(ax.texts, ax.patches, strict=True):
+            component = int(text.get_text()[1:])
+            looks[component // d].add(
+                (patch.get_hatch(), patch.get_facecolor())
+            )
+    assert [len(look) for look in looks.values()] == [1] * H
+    assert len(set.union(*looks.values())) == H
+
+
+@pytest.mark.parametrize("query", [0, 1, 3])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_picture_of_heads_is_the_querys_row_of_each_head(
+    shown: Any, causal: bool, query: int
+) -> None:
+    weights = HEADS if causal else HEADS.swapaxes(-2, -1)
+    tokens, names = ["the", "cat", "sat", "on"], list("uvwxyz")
+    (ax,) = shown(live.heads(weights, tokens, names=names, query=query)).axes
+    rows = weights.reshape(6, 4, 4)[:, query].round(3)
+    np.testing.assert_allclose(ax.images[0].get_array(), rows)
+    hidden = np.arange(4) > (query if causal else 3)
+    assert (_crossed(ax) == hidden).all()
+    assert [x.get_text() for x in ax.get_yticklabels()] == names
+    assert [x.get_text() for x in ax.get_xticklabels()] == tokens
+    assert ax.get_title() == f"query {query}, token {tokens[query]}"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("token (key)", "head")
+    assert ax.images[0].norm.vmax == 1
+
+
+def test_a_single_later_key_that_a_head_sees_is_enough_to_hide_none() -> (
+    None
+):
+    seen = np.eye(3)
+    seen[0, 1] = 0.5
+    assert live.heads(np.eye(3), "abc").data["causal"]
+    assert not live.heads(seen, "abc").data["causal"]
+
+
+def test_what_a_figure_starts_from_is_cut_to_what_its_sliders_reach() -> (
+    None
+):
+    start = live.mask(SCORES, back=50, ahead=60).data["start"]
+    assert (start["back"], start["ahead"]) == (7, 7)
+    start = live.mask(SCORES, back=0, ahead=6).data["start"]
+    assert (start["back"], start["ahead"]) == (0, 6)
+
+
+def test_a_figure_keeps_its_numbers_though_what_it_was_made_of_changes() -> (
+    None
+):
+    data = {"kind": "mask", "scores": [[1.0]]}
+    figure = live.LiveFigure(data, bytes)
+    data["kind"] = "heads"
+    assert figure.data["kind"] == "mask"
 
 
 # --- what does not fit
