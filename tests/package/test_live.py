@@ -484,19 +484,18 @@ def test_the_picture_of_a_mask_shows_weights_and_both_polarities(
     assert (_crossed(left) == ~allowed).all()
     assert len(left.texts) == allowed.sum()
     assert left.images[0].norm.vmax == 1
-    letters = np.where(allowed, "T", "F")
-    assert _written(middle) == letters.tolist()
+    assert _written(middle) == np.where(allowed, "T", "F").tolist()
     assert _written(right) == np.where(allowed, "F", "T").tolist()
     assert [ax.get_title() for ax in (left, middle, right)] == [
         *("weights", "True =\nmay attend", "True =\nmay not attend")
     ]
-    # What is True looks alike in both.
-    for ax in (middle, right):
-        looks = {
-            (text.get_text(), patch.get_hatch(), patch.get_facecolor())
-            for text, patch in zip(ax.texts, ax.patches, strict=True)
-        }
-        assert len(looks) == len(np.unique(letters))
+    # What is True looks alike in both, and unlike what is False.
+    looks = {
+        (text.get_text(), patch.get_hatch(), patch.get_facecolor())
+        for ax in (middle, right)
+        for text, patch in zip(ax.texts, ax.patches, strict=True)
+    }
+    assert len(looks) == len({look[1:] for look in looks}) == 2
 
 
 @pytest.mark.parametrize("sizes", [(4, 2, 3), (1, 1, 1), (2, 3, 2)])
@@ -595,6 +594,8 @@ def test_a_figure_keeps_its_numbers_though_what_it_was_made_of_changes() -> (
         (lambda: live.weights([0.0], temperature=5.0), "got 1 and 5.0"),
         (lambda: live.mask(SCORES[0]), r"\(L, S\).*\(7,\)"),
         (lambda: live.mask(SCORES, painted=[(5, 0)]), r"\(5, 7\).*\(5, 0\)"),
+        (lambda: live.mask(SCORES, painted=[(0, -1)]), r"got \(0, -1\)"),
+        (lambda: live.mask(SCORES, painted=[(0, 7)]), r"got \(0, 7\)"),
         (lambda: live.mask(SCORES, keys=8), "S = 7"),
         (lambda: live.mask(SCORES, causal="middle"), "middle"),  # type: ignore[arg-type]
         (lambda: live.heads_axis(7, 2, 3), "L must.*6.*7"),
@@ -603,6 +604,10 @@ def test_a_figure_keeps_its_numbers_though_what_it_was_made_of_changes() -> (
         (lambda: live.heads(HEADS[0, 0, 0], "abca"), r"\(4,\)"),
         (lambda: live.heads(HEADS, "abca", query=4), "0 and 3, got 4"),
         (lambda: live.heads(HEADS, "abca", names=["a"]), "6 names.*head"),
+        (
+            lambda: live.heads(HEADS, "abca", places={"a": ([1, 2], [0])}),
+            "shorter",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Any, message: str) -> None:

@@ -15,7 +15,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.colors import to_rgb  # noqa: E402
+from matplotlib.colors import rgb_to_hsv, to_rgb  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 
 from attention import plotting  # noqa: E402
@@ -133,6 +133,19 @@ def test_the_colour_bar_belongs_to_the_map() -> None:
     assert other_bar.ax.get_position().x0 > other.get_position().x1
 
 
+@pytest.mark.parametrize("at", [0, 1])
+def test_the_colour_bar_stands_beside_its_map_among_others(at: int) -> None:
+    figure, axes = plt.subplots(1, 2)
+    places = [ax.get_position().x0 for ax in axes]
+    plotting.heatmap(WEIGHTS, ax=axes[at])
+    bar = axes[at].images[0].colorbar
+    assert figure.axes == [*axes, bar.ax]
+    beside = axes[at].get_position()
+    assert beside.x1 < bar.ax.get_position().x0 < places[at] + 0.4
+    # The other map keeps its place.
+    assert axes[1 - at].get_position().width > beside.width
+
+
 def test_the_colour_map_is_the_styles_unless_another_is_asked_for() -> None:
     with plotting.style():
         assert plotting.heatmap(WEIGHTS).images[0].cmap.name == "cividis"
@@ -203,6 +216,14 @@ def test_a_mask_can_itself_be_drawn_as_zeros_and_ones() -> None:
         (
             {"key_labels": list("abc")},
             "key_labels must hold 4 labels, got 3",
+        ),
+        (
+            {"key_labels": list("abcde")},
+            "key_labels must hold 4 labels, got 5",
+        ),
+        (
+            {"query_labels": list("abcd")},
+            "query_labels must hold 3 labels, got 4",
         ),
         (
             {"mask": np.ones((4, 3), dtype=bool)},
@@ -292,6 +313,39 @@ def test_the_colours_are_those_of_okabe_and_ito_and_differ_in_lightness_or_hue()
     assert distances.min() > 0.25
 
 
+def test_each_colour_is_the_one_that_its_name_says() -> None:
+    """Green, sky, blue and pink by their hue; orange is Okabe and Ito's vermilion."""
+    hues = {"orange": 26, "green": 164, "sky": 202, "blue": 202, "pink": 327}
+    for name, hue in hues.items():
+        found = rgb_to_hsv(to_rgb(plotting.COLORS[name]))[0]
+        assert round(360 * found) == hue, name
+    dark, bright = (
+        sum(to_rgb(plotting.COLORS[name])) for name in ("blue", "sky")
+    )
+    assert sum(to_rgb(plotting.COLORS["black"])) == 0 < dark < bright
+
+
+def test_the_style_is_seen_in_what_is_drawn() -> None:
+    with plotting.style():
+        figure, ax = plt.subplots()
+        (line,) = ax.plot([0, 1], label="line")
+        legend = ax.legend()
+        title, label = ax.set_title("a"), ax.set_xlabel("b")
+    assert tuple(figure.get_size_inches()) == (6.0, 3.4)
+    assert figure.dpi == 120
+    pads = figure.get_layout_engine().get()
+    assert (pads["h_pad"], pads["w_pad"]) == (0.10, 0.08)
+    for patch in (figure.patch, ax.patch):
+        assert patch.get_facecolor() == (1, 1, 1, 1)
+    seen = {side for side, x in ax.spines.items() if x.get_visible()}
+    assert seen == {"left", "bottom"}
+    assert title.get_fontsize() == label.get_fontsize() == 10
+    assert not legend.get_frame_on()
+    assert line.get_markersize() == 5
+    assert line.get_color() == plotting.COLORS["blue"]
+    assert (line.get_linestyle(), line.get_marker()) == ("-", "o")
+
+
 def test_a_heatmap_can_be_read_without_colour() -> None:
     """Lightness of the colour map rises all the way, so that it prints in grey."""
     with plotting.style():
@@ -323,6 +377,23 @@ def test_the_ink_goes_by_how_bright_a_colour_looks(
     colours = mpl.colors.ListedColormap([colour])
     ax = plotting.heatmap([[1.0]], annotate=True, cmap=colours)
     assert ax.texts[0].get_color() == ink
+
+
+@pytest.mark.parametrize(
+    ("limits", "inks"),
+    [
+        ({}, ["white", "black"]),
+        ({"vmax": 1000.0}, ["white", "white"]),
+        ({"vmin": -1000.0}, ["black", "black"]),
+        ({"vmin": 30.0, "vmax": 31.0}, ["white", "black"]),
+    ],
+)
+def test_the_ink_goes_by_the_colour_on_the_scale_that_is_drawn(
+    limits: dict[str, float], inks: list[str]
+) -> None:
+    with plotting.style():
+        ax = plotting.heatmap([[20.0, 40.0]], annotate=True, **limits)
+    assert [x.get_color() for x in ax.texts] == inks
 
 
 @pytest.mark.parametrize("bad", [np.nan, -np.inf, np.inf])
