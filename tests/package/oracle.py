@@ -63,7 +63,7 @@ def loop_attention(
         attn_mask = np.broadcast_to(attn_mask, (*leading, L, S))
     if dropout_mask is not None:
         dropout_mask = np.broadcast_to(dropout_mask, (*leading, L, S))
-    factor = E**-0.5 if scale is None else scale
+    factor = E**-0.5 if scale is None else float(scale)
     output, weights = np.zeros((*leading, L, Ev)), np.zeros((*leading, L, S))
     for *at, i in itertools.product(*map(range, (*leading, L))):
         b = tuple(at)
