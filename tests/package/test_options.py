@@ -549,6 +549,17 @@ def test_a_layer_and_pytorchs_are_made_of_one_another_where_they_are(
             assert {p.device.type for p in x.parameters()} == {device}
 
 
+def test_a_layer_that_is_elsewhere_than_all_of_its_inputs_says_so() -> None:
+    layer = MultiHeadAttention(4, 2, device="meta")
+    with pytest.raises(
+        ValueError, match="query is on cpu, but the layer on"
+    ):
+        layer(torch.ones(1, 3, 4))
+    half = MultiHeadAttention(4, 2, dtype=torch.float16)
+    with pytest.raises(TypeError, match=r"query is of torch\.float32"):
+        half(torch.ones(1, 3, 4))
+
+
 def test_a_layer_works_under_pytorchs_transformations() -> None:
     """Of functions: batched, differentiated forwards, and by each sample's own gradient."""
     layer = MultiHeadAttention(4, 2).double()
@@ -666,6 +677,11 @@ def test_rotations_with_any_options_equal_complex_products_and_disturb_nothing(
     for found in (turned, rotated):
         _close(found, expected, dtype)
         assert found.requires_grad == (records and x.requires_grad)
+    if dtype.itemsize == 2:  # rounded once, whatever PyTorch's default
+        half_ulp = 0.51 * torch.finfo(dtype).eps
+        np.testing.assert_allclose(
+            turned.detach().double(), expected, rtol=half_ulp, atol=2e-6
+        )
     pairs = np.stack((np.sin(angles), np.cos(angles)), -1)
     _close(codes, pairs.reshape(*told.shape, 2 * half), code_dtype)
     assert codes.device.type == "cpu"

@@ -308,6 +308,7 @@ def test_the_order_leads_from_one_pairing_to_the_other_and_back(
 ) -> None:
     x = _random(rng, B, H, L, 8).to(device)
     order = positions.half_split_order(8, device=device)
+    assert order.dtype == torch.int64
     assert order.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
     interleaved = positions.rope(x, pairing="interleaved")
     half_split = positions.rope(x[..., order], pairing="half_split")
