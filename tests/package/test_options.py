@@ -342,6 +342,33 @@ def test_numpy_with_any_options_equals_the_loop_and_disturbs_nothing(
     _apart(given, gradients)
 
 
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_an_input_stretched_to_no_entries_gets_a_gradient_of_zero(
+    empty: int,
+) -> None:
+    shapes = [(1, 3, 2)] * 3
+    shapes[empty] = (0, 3, 2)
+    inputs = [np.ones(shape) for shape in shapes]
+    gradients = reference.scaled_dot_product_attention_backward(
+        np.ones((0, 3, 2)), *inputs
+    )
+    for x, shape in zip(gradients, shapes, strict=True):
+        assert x.shape == shape
+        assert not x.any()
+
+
+def test_not_a_number_spoils_its_own_row_and_is_not_hidden() -> None:
+    x = np.array([[0.0, np.nan, 1.0], [0.0, 1.0, 2.0]])
+    rows = (
+        reference.softmax(x),
+        reference.log_sum_exp(x, keepdims=True),
+        reference.scaled_dot_product_attention(x, np.eye(3), np.eye(3))[1],
+    )
+    for row in rows:
+        assert np.isnan(row).all(-1).tolist() == [True, False]
+        assert np.isfinite(row).all(-1).tolist() == [False, True]
+
+
 def test_extended_precision_is_kept_in_numpy() -> None:
     """Where a long double is wider, a sum in float64 would lose its last digits."""
     eps = np.finfo(np.longdouble).eps
@@ -486,6 +513,18 @@ def test_a_layer_with_any_options_equals_the_loop_and_disturbs_nothing(
     for x, y in zip(results, expected, strict=False):
         _close(x, y, torch.float64)
         assert x.requires_grad == (records and not frozen)
+
+    if not frozen and records:  # in training too, if nothing is dropped
+        learned = dict(layer.named_parameters())
+        gradients = torch.autograd.grad(results[0].sum(), learned.values())
+        layer.train().dropout = 0.0
+        again = layer(**tensors, is_causal=is_causal)
+        for x, y in zip(
+            gradients,
+            torch.autograd.grad(again.sum(), learned.values()),
+            strict=True,
+        ):
+            _close(x, y.numpy(), torch.float64)
 
     laid = [_laid_out(rng, x) for x in arrays]
     parameters = {n: _laid_out(rng, x) for n, x in parameters.items()}
@@ -746,3 +785,28 @@ def test_masks_go_to_pytorchs_layer_and_back_whatever_their_axes(
     for b, n in enumerate(lengths.tolist()):
         assert other[b].flatten().tolist() == [j < n for j in range(S)]
     assert torch.equal(both.expand(whole), (given & other).expand(whole))
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 1, 1), (2, 1, 1, 4, 3), (2, 1, 4, 3), (2, 4, 1, 3)]
+)
+def test_a_padding_mask_has_its_four_axes(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"\(B, 1, 1, S\), got"):
+        masks.to_module_padding_mask(torch.ones(shape, dtype=torch.bool))
+
+
+def test_what_is_empty_or_small_is_not_let_through_by_the_masks() -> None:
+    with pytest.raises(ValueError, match=r"\(B,\), got \(0, 3\)"):
+        masks.padding(torch.zeros(0, 3))
+    for number in (torch.uint8, torch.int8, torch.int64, torch.float32):
+        mask = torch.ones(2, 1, 1, 3, dtype=number)
+        for refuse in (
+            masks.to_module_padding_mask,
+            masks.to_additive,
+            lambda x: masks.to_module_attn_mask(x, 2, 1, 3),
+        ):
+            with pytest.raises(TypeError, match=f"boolean.*{number}"):
+                refuse(mask)
+        if not number.is_floating_point:
+            with pytest.raises(TypeError, match=f"boolean.*{number}"):
+                masks.from_module_masks(mask[0, 0], num_heads=1)
