@@ -342,6 +342,29 @@ def test_numpy_with_any_options_equals_the_loop_and_disturbs_nothing(
     _apart(given, gradients)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "far"), [(np.float16, 70_000.0), (np.float32, 2.0**24)]
+)
+def test_numpy_adds_a_bias_of_a_wider_dtype_as_it_is(
+    dtype: type, far: float
+) -> None:
+    """Rounded to the inputs' dtype, all of these would be alike or infinite."""
+    inputs = [np.ones((2, n, 2), dtype=dtype) for n in (3, 4, 4)]
+    bias = far + np.array([0.0, 1.0, -np.inf, 3.0])
+    options = {"attn_mask": np.tile(bias, (3, 1))}
+    output, weights = reference.scaled_dot_product_attention(
+        *inputs, **options
+    )
+    expected = loop_attention(*inputs, **options)
+    _close(output, expected[0], dtype)
+    _close(weights, expected[1], dtype)
+    *_, grad_value = reference.scaled_dot_product_attention_backward(
+        output, *inputs, **options
+    )
+    summed = expected[1].sum(-2)[..., None].repeat(2, -1)
+    _close(grad_value, summed, dtype)
+
+
 @pytest.mark.parametrize("empty", [0, 1, 2])
 def test_an_input_stretched_to_no_entries_gets_a_gradient_of_zero(
     empty: int,
@@ -798,6 +821,9 @@ def test_a_padding_mask_has_its_four_axes(shape: tuple[int, ...]) -> None:
 def test_what_is_empty_or_small_is_not_let_through_by_the_masks() -> None:
     with pytest.raises(ValueError, match=r"\(B,\), got \(0, 3\)"):
         masks.padding(torch.zeros(0, 3))
+    for long in (2**31, 2**32, 2**32 + 2):  # in 32 bits these wrap around
+        with pytest.raises(ValueError, match=rf"S = 3, got \[1, {long}\]"):
+            masks.padding(torch.tensor([1, long]), 3)
     for number in (torch.uint8, torch.int8, torch.int64, torch.float32):
         mask = torch.ones(2, 1, 1, 3, dtype=number)
         for refuse in (
