@@ -1439,6 +1439,26 @@ def test_without_the_weights_pytorchs_own_function_does_the_work(
     assert len(kernel_calls) == 6
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [
+        (torch.float16, 6e4),
+        (torch.bfloat16, 1e17),
+        (torch.float32, 1e17),
+        (torch.float64, 1e150),
+    ],
+)
+def test_large_inputs_too_are_left_to_pytorchs_own_function_below_overflow(
+    dtype: torch.dtype, size: float, kernel_calls: list[tuple]
+) -> None:
+    """The scores of half precision are float32's: no product comes near its end."""
+    tensors = [
+        torch.full((B, H, n, E), size, dtype=dtype) for n in (L, S, S)
+    ]
+    functional.scaled_dot_product_attention(*tensors, is_causal=True)
+    assert len(kernel_calls) == 1
+
+
 @pytest.mark.parametrize("scale", [-0.3, 0.0])
 def test_a_scale_that_is_not_positive_keeps_only_the_flag_alone_from_pytorchs_function(
     scale: float, kernel_calls: list[tuple]
