@@ -135,11 +135,9 @@ def _undisturbed(
 
 
 def _close(actual: Any, expected: NDArray, dtype: Any) -> None:
+    assert actual.dtype == dtype
     if isinstance(actual, Tensor):
-        assert actual.dtype == dtype
         actual = actual.detach().double().numpy()
-    else:
-        assert actual.dtype == dtype
     assert actual.shape == expected.shape
     room = tolerance(dtype)
     room = {name: max(x, 1e-12) for name, x in room.items()}
@@ -392,6 +390,21 @@ def test_not_a_number_spoils_its_own_row_and_is_not_hidden() -> None:
         assert np.isfinite(row).all(-1).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_lowest_number_hides_less_than_minus_infinity(
+    dtype: torch.dtype,
+) -> None:
+    lowest = torch.finfo(dtype).min
+    mask = torch.tensor([[lowest, -math.inf, lowest]], dtype=dtype)
+    x = torch.zeros(3, 3, dtype=dtype)
+    expected = torch.tensor([[0.5, 0.0, 0.5]]).to(dtype).expand(3, 3)
+    output, weights = functional.scaled_dot_product_attention(
+        x, x, torch.eye(3).to(dtype), mask, return_weights=True
+    )
+    assert torch.equal(weights, expected)
+    assert torch.equal(output, expected)
+
+
 def test_extended_precision_is_kept_in_numpy() -> None:
     """Where a long double is wider, a sum in float64 would lose its last digits."""
     eps = np.finfo(np.longdouble).eps
@@ -611,6 +624,16 @@ def test_a_layer_and_pytorchs_are_made_of_one_another_where_they_are(
             assert {p.device.type for p in x.parameters()} == {device}
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_parameters_are_drawn_anew_in_either_mode(training: bool) -> None:
+    layer = MultiHeadAttention(4, 2).train(training)
+    for x in layer.parameters():
+        x.data.fill_(7.0)
+    layer.reset_parameters()
+    for name, x in layer.named_parameters():
+        assert (x == 0).all() if name.endswith("bias") else (x != 7).all()
+
+
 def test_a_layer_that_is_elsewhere_than_all_of_its_inputs_says_so() -> None:
     layer = MultiHeadAttention(4, 2, device="meta")
     with pytest.raises(
@@ -710,6 +733,8 @@ def test_rotations_with_any_options_equal_complex_products_and_disturb_nothing(
         drawn = rng.integers(200, size=shape)
         if kind == torch.float64:  # float32 would round these
             drawn = drawn + rng.random(shape)
+        if kind != torch.uint8:
+            drawn = drawn * rng.choice([-1, 1], shape)
         at = _tensor(rng, drawn, kind)
     told = np.arange(L) if at is None else at.double().numpy()
     angles = told[..., None] * omega
@@ -749,8 +774,9 @@ def test_rotations_with_any_options_equal_complex_products_and_disturb_nothing(
     assert codes.device.type == "cpu"
 
 
+@pytest.mark.parametrize("pairing", ["half_split", "interleaved"])
 def test_angles_and_positions_may_be_learned(
-    pairing: str = "half_split",
+    pairing: positions.Pairing,
 ) -> None:
     x = torch.randn(3, 4).double()
     cos, sin, at = (
