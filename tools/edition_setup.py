@@ -8,7 +8,7 @@ import site
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 VERSION = "made with"
@@ -16,8 +16,16 @@ WHEEL = "wheel of the package"
 ADDRESS = "where it is published"
 
 
-# Of these the package is made, whatever else is called like it.
-MODULES = ("functional", "masks", "multihead", "reference")
+# The package is all there with these, whatever else is called like it.
+MODULES = (
+    "functional",
+    "live",
+    "masks",
+    "multihead",
+    "plotting",
+    "positions",
+    "reference",
+)
 
 
 def wheel_here():
@@ -36,8 +44,8 @@ def install_package():
     """Install the wheel, from here or from the book's pages."""
     wheel = wheel_here()
     get = (
-        f"download {WHEEL} where you found this notebook (on the book's page"
-        " it is in the same menu), put it into the folder"
+        f"download {WHEEL} where you found this notebook (the book's page has"
+        " it in the same menu), put it into the folder"
         f" {Path.cwd()} (in Colab: the folder icon at the left, then upload),"
         " and run this cell again."
     )
@@ -53,10 +61,13 @@ def install_package():
             else ADDRESS + WHEEL
         )
         done = subprocess.run(
-            [*pip, "--no-deps", source], capture_output=True, text=True
+            [*pip, "--no-deps", "--force-reinstall", source],
+            capture_output=True,
+            text=True,
         )
     if done.returncode:
-        otherwise = "" if wheel else f" Without a network, {get}"
+        case = f"If {wheel} is damaged" if wheel else "Without a network"
+        otherwise = f" {case}, {get}"
         raise ModuleNotFoundError(
             f"{WHEEL} could not be installed. pip says:"
             f" {done.stderr.strip()}{otherwise}"
@@ -65,25 +76,50 @@ def install_package():
     importlib.invalidate_caches()
 
 
-def package_version():
-    """Return the version of what is called attention, or say that it is not the package."""
+def package_place():
+    """Return the file or folder of what is called attention, or nothing where there is none."""
     loaded = sys.modules.get("attention")
     if loaded:
-        file = getattr(loaded, "__file__", None) or repr(loaded)
-    else:
-        spec = importlib.util.find_spec("attention")
-        places = (spec and spec.submodule_search_locations) or ["attention"]
-        file = (spec and spec.origin) or next(iter(places))
-    # It is looked at and not imported, for a stranger's code is not to be run.
-    if not all(Path(file).with_name(f"{m}.py").is_file() for m in MODULES):
+        return getattr(loaded, "__file__", None) or repr(loaded)
+    spec = importlib.util.find_spec("attention")
+    if spec is None:
+        return None
+    places = spec.submodule_search_locations or ["attention"]
+    return spec.origin or next(iter(places))
+
+
+def all_there(place):
+    """Say whether this is the package and all of it.
+
+    It is looked at and not imported, for a stranger's code is not to be run.
+    """
+    return all(Path(place).with_name(f"{m}.py").is_file() for m in MODULES)
+
+
+def installed():
+    """Return the installed version, and whether it is what is called attention here."""
+    try:
+        package = distribution("attention-derived")
+    except PackageNotFoundError:
+        return None, False
+    folder = Path(package.locate_file("attention"))
+    place = package_place()
+    ours = place and Path(place) in (folder, folder / "__init__.py")
+    return package.version, ours
+
+
+def package_version():
+    """Return the version of what is called attention, or say that it is not the package."""
+    place = package_place()
+    if not all_there(place):
         raise ImportError(
-            f"{file} lies in the way of the book's package, which is called"
+            f"{place} lies in the way of the book's package, which is called"
             " attention too: rename it, move it away or uninstall it, restart"
             " the kernel, and run this cell again."
         )
-    if loaded:
-        return loaded.__version__
-    text = Path(file).read_text("utf-8")
+    if "attention" in sys.modules:
+        return sys.modules["attention"].__version__
+    text = Path(place).read_text("utf-8")
     return re.search(r'^__version__ = "(.+)"', text, re.MULTILINE)[1]
 
 
@@ -94,12 +130,12 @@ def setup():
             raise ModuleNotFoundError(
                 f"This notebook needs {name}: install it, and start again."
             )
-    try:
-        found = version("attention-derived")
-    except PackageNotFoundError:
-        found = None
+    found, ours = installed()
+    place = package_place()
+    # What was deleted by hand is missing, though it counts as installed.
+    missing = found is None or not place or (ours and not all_there(place))
     # Of another version, only where the right one lies here.
-    if found is None or (found != VERSION and wheel_here()):
+    if missing or (found != VERSION and wheel_here()):
         install_package()
     found = package_version()
     import numpy
@@ -110,6 +146,8 @@ def setup():
         name = torch.cuda.get_device_name()
         device = f"{name} with CUDA {torch.version.cuda}"
     note = "" if found == VERSION else f" (written for {VERSION})"
+    if note and installed() == (VERSION, True):
+        note = f" (restart the kernel for {VERSION})"
     print(
         f"Python {platform.python_version()}, PyTorch {torch.__version__},"
         f" NumPy {numpy.__version__}, attention {found}{note}, on {device}"

@@ -53,8 +53,8 @@ PACKAGE = ["attention", "pyproject.toml", "README.md", "LICENSE"]
 ABOUT = {
     "reader": "This notebook is the edition to run of {where} of *{title}*. It was made from the"
     " page's own source: code, numbers and stored outputs are the same; running the cells"
-    " computes the outputs anew. Each cell goes on from those above it: to run one a second time,"
-    " run its section from the beginning.",
+    " computes the outputs anew. Each cell goes on from those above it, in letters and in random"
+    " numbers: to run one a second time, run all from the top.",
     "student": "This notebook is the student's edition of {where} of *{title}*. It was made from"
     " the page's own source. Its blanks are yours to fill; the worked solutions are on the page.",
     "teacher": "This notebook is the teacher's edition of {where} of *{title}*. It was made from"
@@ -83,7 +83,7 @@ def needs_cell(book: dict[str, Any]) -> NotebookNode:
     """Return the text above the first code cell: what it needs, and where that is got."""
     text = (
         f"> **To run this notebook,** put the book's package into its folder, the file"
-        f" `{book['wheel']}`. It is where you found the notebook: on the book's page, in the"
+        f" `{book['wheel']}`. It lies where you found the notebook; the book's page has it in the"
         " same menu. PyTorch, NumPy and Matplotlib must be there already."
     )
     if book["files_at"]:

@@ -244,6 +244,34 @@ def test_another_version_in_the_working_folder_is_reported_as_what_runs(
     assert "(written for 0." in done.stdout
 
 
+@pytest.mark.parametrize("gone", ["live.py", ""])
+def test_what_was_deleted_by_hand_is_installed_anew(
+    tmp_path: Path, html: Path, gone: str
+) -> None:
+    place = new_place(tmp_path, html)
+    assert place.run(setup_source(html)).returncode == 0
+    (package,) = place.python.parents[1].glob("lib/*/site-packages/attention")
+    if gone:
+        (package / gone).unlink()
+    else:
+        shutil.rmtree(package)
+    done = place.run(setup_source(html))
+    assert done.returncode == 0, done.stderr
+    assert (package / "live.py").is_file()
+
+
+def test_what_was_imported_before_it_was_replaced_asks_for_a_restart(
+    tmp_path: Path, html: Path
+) -> None:
+    place = new_place(tmp_path, html)
+    assert place.run(setup_source(html)).returncode == 0
+    done = place.run(
+        "import attention\nattention.__version__ = '0.0.9'\n"
+        + setup_source(html)
+    )
+    assert "attention 0.0.9 (restart the kernel for 0." in done.stdout
+
+
 # ------------------------------------------------------------------------------------- the editions
 def as_text(cell: NotebookNode) -> list[dict]:
     """Return a cell's outputs without pictures and counts."""
