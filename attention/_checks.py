@@ -147,33 +147,39 @@ def flag(value: bool, name: str) -> None:
         raise TypeError(f"{name} must be True or False, got {kind}")
 
 
-def size(value: int, name: str, least: int = 0) -> None:
-    """Raise unless the argument is a whole number of at least ``least``."""
+def size(value: int, name: str, least: int = 0) -> int:
+    """Return the argument as an int, or raise unless it is whole and at least ``least``.
+
+    NumPy's own integers are not computed with: narrow ones wrap around.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    return int(value) if isinstance(value, np.integer) else value
 
 
-def head_counts(num_heads: int, num_kv_heads: int) -> None:
-    """Raise unless both counts are positive and the key/value heads divide the query heads."""
-    size(num_heads, "num_heads", least=1)
-    size(num_kv_heads, "num_kv_heads", least=1)
+def head_counts(num_heads: int, num_kv_heads: int) -> tuple[int, int]:
+    """Return both counts, or raise unless they are positive and the second divides the first."""
+    num_heads = size(num_heads, "num_heads", least=1)
+    num_kv_heads = size(num_kv_heads, "num_kv_heads", least=1)
     if num_heads % num_kv_heads:
         raise ValueError(
             "num_heads must be a multiple of num_kv_heads, "
             f"got num_heads={num_heads} and num_kv_heads={num_kv_heads}"
         )
+    return num_heads, num_kv_heads
 
 
-def splittable(shape: Sequence[int], num_heads: int) -> None:
-    """Raise unless an input (..., L, width) can be cut into that many heads."""
-    size(num_heads, "num_heads", least=1)
+def splittable(shape: Sequence[int], num_heads: int) -> int:
+    """Return the number of heads, or raise unless (..., L, width) can be cut into so many."""
+    num_heads = size(num_heads, "num_heads", least=1)
     if len(shape) < 2 or shape[-1] % num_heads:
         raise ValueError(
             f"x must have shape (..., L, width) with a width that num_heads = {num_heads} "
             f"divides, got {tuple(shape)}"
         )
+    return num_heads
 
 
 def mergeable(shape: Sequence[int]) -> None:
@@ -196,13 +202,14 @@ def positive(number: float, name: str) -> float:
     return value
 
 
-def paired_width(width: int, name: str) -> None:
-    """Raise unless a width's components can be taken in pairs."""
-    size(width, name, least=2)
+def paired_width(width: int, name: str) -> int:
+    """Return the width, or raise unless its components can be taken in pairs."""
+    width = size(width, name, least=2)
     if width % 2:
         raise ValueError(
             f"{name} must be even, as components come in pairs, got {width}"
         )
+    return width
 
 
 def rotation(x: Sequence[int], **angles: Sequence[int]) -> None:

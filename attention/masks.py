@@ -127,12 +127,12 @@ def sliding_window(
     -----
     Local windows for long texts: Beltagy, Peters and Cohan (2020), arXiv:2004.05150, section 3.1.
     """
-    _checks.size(left, "left")
-    _checks.size(right, "right")
+    left = _checks.size(left, "left")
+    right = _checks.size(right, "right")
     key, at = _positions(L, S, alignment, device)
     # No query is farther from a key than this, and no sum beyond what an integer holds.
     farthest = key.numel() + at.numel()
-    left, right = (min(int(size), farthest) for size in (left, right))
+    left, right = (min(size, farthest) for size in (left, right))
     return (at - left <= key) & (key <= at + right)
 
 
@@ -186,8 +186,7 @@ def padding(lengths: Tensor | Sequence[int], S: int | None = None) -> Tensor:
         )
     lengths = lengths.long()  # PyTorch cannot compare all of its integers
     longest = int(lengths.max()) if lengths.numel() else 0
-    S = longest if S is None else S
-    _checks.size(S, "S")
+    S = longest if S is None else _checks.size(S, "S")
     if longest > S or (lengths < 0).any():
         raise ValueError(
             f"lengths must lie between 0 and S = {S}, got {lengths.tolist()}"
@@ -288,9 +287,9 @@ def to_module_attn_mask(
         If a size is negative, or the mask has three axes or does not fit (B, H, L, S).
     """
     _require_boolean(mask)
-    _checks.size(batch_size, "batch_size")
-    _checks.size(num_heads, "num_heads", least=1)
-    _checks.size(L, "L")
+    batch_size = _checks.size(batch_size, "batch_size")
+    num_heads = _checks.size(num_heads, "num_heads", least=1)
+    L = _checks.size(L, "L")
     S = mask.shape[-1] if mask.ndim else 0
     scores_shape = (batch_size, num_heads, L, S)
     _checks.layer_mask_shape(mask.shape, scores_shape, "mask")
@@ -360,7 +359,7 @@ def from_module_masks(
     ValueError
         If both are None, or a shape or value does not fit.
     """
-    _checks.size(num_heads, "num_heads", least=1)
+    num_heads = _checks.size(num_heads, "num_heads", least=1)
     masks = []
     if attn_mask is not None:
         allowed = _from_module(attn_mask)
@@ -413,9 +412,8 @@ def _positions(
     device: torch.device | str | None,
 ) -> tuple[Tensor, Tensor]:
     """Return the key positions (1, S), and the key position at which each query stands (L, 1)."""
-    S = L if S is None else S
-    _checks.size(L, "L")
-    _checks.size(S, "S")
+    L = _checks.size(L, "L")
+    S = L if S is None else _checks.size(S, "S")
     if alignment not in ("upper_left", "lower_right"):
         raise ValueError(
             f"alignment must be 'upper_left' or 'lower_right', got {alignment!r}"

@@ -43,7 +43,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
         If ``x`` has fewer than two axes, or ``num_heads`` does not divide its width.
     """
     _require_tensor(x)
-    _checks.splittable(x.shape, num_heads)
+    num_heads = _checks.splittable(x.shape, num_heads)
     # (..., L, H * d) -> (..., L, H, d) -> (..., H, L, d)
     x = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)
     return x.transpose(-3, -2)
@@ -176,11 +176,13 @@ class MultiHeadAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        _checks.size(d_model, "d_model", least=1)
+        d_model = _checks.size(d_model, "d_model", least=1)
         _checks.flag(bias, "bias")
         if dtype is not None and dtype not in DTYPES:
             raise TypeError(f"dtype must be one of {DTYPES}, got {dtype}")
-        _checks.head_counts(num_heads, num_kv_heads)
+        num_heads, num_kv_heads = _checks.head_counts(
+            num_heads, num_kv_heads
+        )
         if (d_k is None or d_v is None) and d_model % num_heads:
             raise ValueError(
                 f"num_heads must divide d_model unless d_k and d_v are given, "
@@ -196,7 +198,8 @@ class MultiHeadAttention(nn.Module):
         self.vdim = d_model if vdim is None else vdim
         self.dropout = _checks.probability(dropout, "dropout")
         for name in ("d_k", "d_v", "kdim", "vdim"):
-            _checks.size(getattr(self, name), name, least=1)
+            width = _checks.size(getattr(self, name), name, least=1)
+            setattr(self, name, width)
 
         self.q_proj = nn.Linear(
             d_model, num_heads * self.d_k, bias, device, dtype

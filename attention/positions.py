@@ -62,7 +62,7 @@ def frequencies(
     -----
     Section 3.5 of Vaswani et al. (2017), arXiv:1706.03762.
     """
-    _checks.paired_width(width, "width")
+    width = _checks.paired_width(width, "width")
     base = _checks.positive(base, "base")
     device = torch.get_default_device() if device is None else device
     # In half precision, and for large positions in single, neighbours would share an angle.
@@ -123,9 +123,9 @@ def sinusoidal(
     dtype = torch.get_default_dtype() if dtype is None else dtype
     if dtype not in DTYPES:
         raise TypeError(f"dtype must be one of {DTYPES}, got {dtype}")
-    _checks.paired_width(d_model, "d_model")
+    d_model = _checks.paired_width(d_model, "d_model")
     if not isinstance(positions, Tensor):
-        _checks.size(positions, "positions")
+        positions = _checks.size(positions, "positions")
         positions = torch.arange(positions, device=device)
     elif device is not None:
         positions = positions.to(device)
@@ -281,7 +281,7 @@ def half_split_order(
     TypeError, ValueError
         If ``d_k`` is no integer, or not even and positive.
     """
-    _checks.paired_width(d_k, "d_k")
+    d_k = _checks.paired_width(d_k, "d_k")
     # (d_k,) -> (d_k / 2, 2) -> (2, d_k / 2) -> (d_k,)
     return torch.arange(d_k, device=device).view(-1, 2).T.flatten()
 

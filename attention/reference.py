@@ -376,7 +376,7 @@ def split_heads(x: ArrayLike, num_heads: int) -> FloatArray:
         If ``x`` has fewer than two axes, or ``num_heads`` does not divide its width.
     """
     x = np.asarray(x)
-    _checks.splittable(x.shape, num_heads)
+    num_heads = _checks.splittable(x.shape, num_heads)
     *leading, length, width = x.shape
     # (..., L, H * d) -> (..., L, H, d) -> (..., H, L, d)
     x = x.reshape(*leading, length, num_heads, width // num_heads)
@@ -657,7 +657,7 @@ def _check_multi_head(
     attn_mask: ArrayLike | None,
 ) -> tuple[int, ...]:
     """Raise before anything is computed unless all fits; return the scores' shape."""
-    _checks.head_counts(num_heads, num_kv_heads)
+    num_heads, num_kv_heads = _checks.head_counts(num_heads, num_kv_heads)
     matrices, biases = (
         {f"{kind}_{name}" for name in "QKVO"} for kind in "Wb"
     )

@@ -1222,3 +1222,49 @@ def test_numbers_of_numpys_own_types_are_not_refused(kind: Any) -> None:
         H,
         0.5,
     )
+
+
+def _layer_widths(kind: Callable) -> list[Any]:
+    layer = MultiHeadAttention(
+        kind(64), kind(8), d_k=kind(64), d_v=kind(32), num_kv_heads=kind(4)
+    )
+    return [*(p.shape for p in layer.parameters()), vars(layer)["d_k"]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda n: masks.causal(n(5), n(3), alignment="lower_right"),
+        lambda n: masks.causal(300, n(3), alignment="lower_right"),
+        lambda n: masks.causal(n(200)),
+        lambda n: masks.sliding_window(
+            n(5), n(3), left=n(1), right=n(250), alignment="lower_right"
+        ),
+        lambda n: masks.padding([2, 3], n(250)),
+        lambda n: masks.to_module_attn_mask(
+            masks.causal(3), n(100), n(8), n(3)
+        ),
+        lambda n: masks.from_module_masks(
+            num_heads=n(200), attn_mask=torch.ones(400, 1, 2) > 0
+        ),
+        _layer_widths,
+        lambda n: multihead.split_heads(torch.ones(2, 512), n(8)),
+        lambda n: reference.split_heads(np.ones((2, 512)), n(8)),
+        lambda n: reference.multi_head_attention(
+            *[np.ones((2, 4))] * 3,
+            {f"W_{x}": np.ones((4, 512)) for x in "QKV"}
+            | {"W_O": np.ones((512, 4))},
+            num_heads=n(8),
+            num_kv_heads=n(8),
+        ),
+        lambda n: positions.frequencies(n(254)),
+        lambda n: positions.sinusoidal(n(200), n(254)),
+        lambda n: positions.half_split_order(n(254)),
+    ],
+)
+def test_sizes_of_numpys_narrow_types_do_not_wrap_around(
+    call: Callable,
+) -> None:
+    narrow, wide = call(np.uint8), call(int)
+    torch.testing.assert_close(narrow, wide, rtol=0, atol=0)

@@ -287,3 +287,16 @@ def test_numpys_factors_multiply_in_single_precision_beside_half_inputs() -> (
         value, half, half, value, dropout_mask=factor[None, None]
     )
     assert grads[2] == 2.0**7
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_numpys_factors_that_drop_nothing_are_drawn_like_others(
+    dtype: type,
+) -> None:
+    rng, other = np.random.default_rng(0), np.random.default_rng(0)
+    factors = reference.dropout_mask((4, 5), 0.0, rng, dtype)
+    assert factors.dtype == dtype
+    assert (factors == 1).all()
+    # What is drawn next does not depend on the probability.
+    reference.dropout_mask((4, 5), P, other, dtype)
+    assert rng.random() == other.random()

@@ -250,7 +250,9 @@ def test_what_was_deleted_by_hand_is_installed_anew(
 ) -> None:
     place = new_place(tmp_path, html)
     assert place.run(setup_source(html)).returncode == 0
-    (package,) = place.python.parents[1].glob("lib/*/site-packages/attention")
+    (package,) = place.python.parents[1].glob(
+        "lib/*/site-packages/attention"
+    )
     if gone:
         (package / gone).unlink()
     else:
