@@ -37,7 +37,15 @@
     name();
   }
 
-  // A dialog closes with Escape, by itself, and with a click beside it.
+  // A dialog closes with Escape, before the script that marks what was sought takes the key, and
+  // with a click beside it.
+  addEventListener(
+    "keydown",
+    ({ key }) => {
+      if (key === "Escape") for (const dialog of all("dialog[open]")) dialog.close();
+    },
+    true,
+  );
   const closeBeside = (dialog) =>
     dialog.addEventListener("click", (event) => {
       const box = dialog.getBoundingClientRect();
@@ -171,7 +179,8 @@
   // fades at its right end until it is scrolled there; what fits is neither. Asked when the reader
   // comes near, and again when the window changes.
   const boxes = all(
-    "article :is(pre, .formula, .output, .pst-scrollable-table-container, .wide-picture)",
+    "article :is(pre, .formula, .output, .pst-scrollable-table-container, .wide-picture)," +
+      " #cheat-sheet td",
   );
   // Of code that stands out by less than its padding, all letters are in sight.
   const fade = (box) => {
@@ -200,6 +209,12 @@
   addEventListener("resize", () => {
     clearTimeout(later);
     later = setTimeout(ask, 200);
+  });
+
+  // A picture that was scrolled to without a network comes when there is one again.
+  addEventListener("online", () => {
+    for (const image of all("img"))
+      if (image.complete && !image.naturalWidth) image.src = image.src;
   });
 
   // The theme's button for the whole screen calls this by its name.

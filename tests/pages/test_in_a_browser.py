@@ -222,7 +222,7 @@ def test_a_result_of_the_search_opens_where_its_words_stand(
     assert {"previous", "token", "head"} <= set(seen)
 
 
-def test_on_a_phone_the_menu_opens_at_this_page_and_the_sheet_in_blocks(
+def test_on_a_phone_the_menu_opens_at_this_page_and_closes_and_the_sheet_is_in_blocks(
     browser: Browser, html: Path
 ) -> None:
     context = browser.new_context(viewport=PHONE)
@@ -236,10 +236,30 @@ def test_on_a_phone_the_menu_opens_at_this_page_and_the_sheet_in_blocks(
     tab.locator(".primary-toggle").first.click()
     here = tab.locator("#pst-primary-sidebar-modal a.current").last
     place = here.bounding_box()
+    tab.keyboard.press("Escape")
+    still_open = tab.locator("dialog[open]").count()
     context.close()
     assert cut == []
+    assert still_open == 0
     assert place
     assert 0 < place["y"] < PHONE["height"] - place["height"]
+
+
+def test_a_picture_missed_without_a_network_comes_with_it(
+    visitor: Page, site: str
+) -> None:
+    pictures = re.compile(r"/_images/")
+    visitor.route(pictures, lambda route: route.abort())
+    visitor.goto(f"{site}/chapters/masks-and-dropout.html")
+    shown = "document.querySelector('article img').naturalWidth > 0"
+    visitor.locator("article img").first.scroll_into_view_if_needed()
+    visitor.wait_for_function(
+        "document.querySelector('article img').complete"
+    )
+    assert not visitor.evaluate(shown)
+    visitor.unroute(pictures)
+    visitor.evaluate("dispatchEvent(new Event('online'))")
+    visitor.wait_for_function(shown)
 
 
 def test_terms_are_in_the_order_of_the_alphabet(html: Path) -> None:
