@@ -156,7 +156,7 @@ def size(value: int, name: str, least: int = 0) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
-    return int(value) if isinstance(value, np.integer) else value
+    return int(value)
 
 
 def head_counts(num_heads: int, num_kv_heads: int) -> tuple[int, int]:
