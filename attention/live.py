@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
-from attention import masks, plotting, reference
+from attention import _checks, masks, plotting, reference
 
 __all__ = ["LiveFigure", "heads", "heads_axis", "mask", "weights"]
 
@@ -150,8 +150,8 @@ def weights(
 
     Raises
     ------
-    ValueError
-        If shapes, names or starting values do not fit one another.
+    TypeError, ValueError
+        If shapes, names or starting values do not fit one another, or a score is not finite.
     """
     rows = np.atleast_2d(np.asarray(scores, dtype=float))
     known = [1] if widths is None else [int(d_k) for d_k in widths]
@@ -174,14 +174,14 @@ def weights(
             {"name": "scaled scores", "scaled": True},
         ]
     at = known.index(width)
-    rows = _rounded(rows)
+    rows = _rounded("scores", rows)
     data = {
         "kind": "weights",
         "keys": names,
         "widths": known,
         "scores": rows.tolist(),
         "temperatures": [float(tau) for tau in temperatures],
-        "reach": reach,
+        "reach": _checks.size(reach, "reach"),
         "panels": panels,
         "start": {
             "width": at,
@@ -253,19 +253,22 @@ def mask(
     Raises
     ------
     TypeError, ValueError
-        If ``scores`` is not a matrix, or as the functions of :mod:`attention.masks`.
+        If ``scores`` is no matrix of finite numbers, or as the functions of
+        :mod:`attention.masks`.
     """
-    z = _rounded(np.asarray(scores, dtype=float))
+    z = _rounded("scores", np.asarray(scores, dtype=float))
     if z.ndim != 2:
         raise ValueError(f"scores must have shape (L, S), got {z.shape}")
     L, S = z.shape
-    keys = S if keys is None else keys
+    keys = S if keys is None else _checks.size(keys, "keys")
+    back = S if back is None else min(_checks.size(back, "back"), S)
+    ahead = S if ahead is None else min(_checks.size(ahead, "ahead"), S)
     padding = masks.padding([keys], S)[0, 0]
     window = masks.sliding_window(
         L,
         S,
-        left=L + S if back is None or back >= S else back,
-        right=L + S if ahead is None or ahead >= S else ahead,
+        left=L + S if back == S else back,
+        right=L + S if ahead == S else ahead,
         alignment=causal or "upper_left",
     )
     allowed = (padding & window).numpy()  # (L, S)
@@ -283,8 +286,8 @@ def mask(
         "start": {
             "causal": causal,
             "keys": keys,
-            "back": S if back is None else min(back, S),
-            "ahead": S if ahead is None else min(ahead, S),
+            "back": back,
+            "ahead": ahead,
             "painted": [[int(i), int(j)] for i, j in painted],
         },
     }
@@ -333,10 +336,14 @@ def heads_axis(L: int, num_heads: int, d: int) -> LiveFigure:
 
     Raises
     ------
-    ValueError
-        If a size is not between 1 and its largest value.
+    TypeError, ValueError
+        If a size is no integer, or not between 1 and its largest value.
     """
     most = {"L": 6, "H": 3, "d": 3}
+    L, num_heads, d = (
+        _checks.size(size, name)
+        for name, size in (("L", L), ("H", num_heads), ("d", d))
+    )
     start = {"L": L, "H": num_heads, "d": d}
     for name, size in start.items():
         if not 1 <= size <= most[name]:
@@ -408,8 +415,9 @@ def heads(
 
     Raises
     ------
-    ValueError
-        If the shapes or lengths do not fit one another, or there is no such query.
+    TypeError, ValueError
+        If the shapes or lengths do not fit one another, a weight is not finite, or there is no
+        such query.
     """
     matrices = np.asarray(weights, dtype=float)
     L = len(tokens)
@@ -417,11 +425,12 @@ def heads(
         raise ValueError(
             f"weights must have shape (..., {L}, {L}) for {L} tokens, got {matrices.shape}"
         )
-    if not 0 <= query < L:
+    query = _checks.size(query, "query")
+    if query >= L:
         raise ValueError(
             f"query must lie between 0 and {L - 1}, got {query}"
         )
-    matrices = _rounded(matrices.reshape(-1, L, L), digits=3)
+    matrices = _rounded("weights", matrices.reshape(-1, L, L), digits=3)
     labels = _names(names, "head", len(matrices))
     causal = not np.triu(matrices, k=1).any()
     marked = {}
@@ -473,8 +482,13 @@ def _names(names: Sequence[str] | None, word: str, count: int) -> list[str]:
     return list(names)
 
 
-def _rounded(x: NDArray[Any], digits: int = 4) -> NDArray[Any]:
-    """Return what all machines agree on, without a minus before a zero."""
+def _rounded(name: str, x: NDArray[Any], digits: int = 4) -> NDArray[Any]:
+    """Return what all machines agree on, without a minus before a zero.
+
+    JSON knows no number that is not finite.
+    """
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name} must be finite")
     rounded: NDArray[Any] = x.round(digits) + 0.0
     return rounded
 

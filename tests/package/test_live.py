@@ -613,3 +613,26 @@ def test_a_figure_keeps_its_numbers_though_what_it_was_made_of_changes() -> (
 def test_what_does_not_fit_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_numpys_integers_become_numbers_that_json_knows() -> None:
+    n, scores = np.int64(1), np.zeros((3, 3))
+    for figure in (
+        live.mask(scores, keys=n, back=n, ahead=n),
+        live.weights(scores[0], reach=n),
+        live.heads(np.eye(3), list("abc"), query=n),
+        live.heads_axis(n, n, n),
+    ):
+        assert json.loads(json.dumps(figure.data)) == figure.data
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(odd: float) -> None:
+    scores = np.array([[0.0, 1.0], [odd, 0.0]])
+    for call in (
+        lambda: live.mask(scores),
+        lambda: live.weights(scores[1]),
+        lambda: live.heads(scores, ["a", "b"]),
+    ):
+        with pytest.raises(ValueError, match=r"^(scores|weights) must be"):
+            call()

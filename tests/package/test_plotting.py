@@ -406,3 +406,10 @@ def test_what_is_not_finite_leaves_its_cell_white_and_is_drawn_in_black(
         crosses = plotting.heatmap(scores, mask=[[False, False]])
     for drawn in (numbers.texts, crosses.lines):
         assert [x.get_color() for x in drawn] == ["white", "black"]
+
+
+def test_each_map_without_axes_gets_a_figure_of_its_own() -> None:
+    first, second = (
+        plotting.heatmap(np.eye(2), colorbar=False) for _ in range(2)
+    )
+    assert first.figure is not second.figure
