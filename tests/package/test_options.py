@@ -645,6 +645,9 @@ def test_a_layer_that_is_elsewhere_than_all_of_its_inputs_says_so() -> None:
         half(torch.ones(1, 3, 4))
 
 
+@pytest.mark.filterwarnings(  # of what PyTorch itself calls for it
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)
 def test_a_layer_works_under_pytorchs_transformations() -> None:
     """Of functions: batched, differentiated forwards, and by each sample's own gradient."""
     layer = MultiHeadAttention(4, 2).double()
