@@ -10,9 +10,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import wraps
-from itertools import permutations
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial, wraps
+from itertools import permutations, repeat
 from typing import Any, Literal
 
 import numpy as np
@@ -86,11 +87,13 @@ class Case:
 class Mistake:
     """A wrong answer that people give, and what is said to it.
 
-    An answer makes this mistake if it returns what `function` returns.
+    An answer makes this mistake if it returns what `function` returns; where that is nothing but
+    zeros, or nothing but NaN, in a second case too, unless it is `constant` always.
     """
 
     function: Callable[..., Any]
     says: str
+    constant: bool = False
 
 
 def right(exercise: str) -> Verdict:
@@ -143,6 +146,12 @@ def returns_nothing(exercise: str, result: Any) -> Verdict | None:
             "the function returns nothing: replace its ... by your answer,"
             " and end it with return; what it prints is not its result.",
         )
+    if result is NotImplemented:
+        return blank(
+            exercise,
+            "the function raises NotImplementedError: put your answer in its"
+            " place.",
+        )
     return None
 
 
@@ -194,7 +203,7 @@ def checker(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
         with _as_from_the_start():
             try:
                 return check(answer)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return wrong(
                     exercise,
                     "This is nothing that can be looked at: whoever tries gets"
@@ -206,8 +215,24 @@ def checker(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
 
 
 # ------------------------------------------------------------------------------- calling an answer
-class _OutOfTimeError(BaseException):
-    """Ends an answer that takes too long; no `except Exception` holds it up."""
+def _end(thread: threading.Thread) -> None:
+    """End what a thread computes in Python, also where it catches all that is raised."""
+    send = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
+    send.restype = None  # what an __init__ has to return
+    ident = ctypes.c_ulong(thread.ident or 0)
+
+    class OutOfTimeError(BaseException):
+        """Is sent once more by whoever catches it, and so meets him outside his try."""
+
+    again = map(
+        send, repeat(ident, 1000), repeat(ctypes.py_object(OutOfTimeError))
+    )
+    # In C throughout: Python would be met by it within the __init__ itself.
+    OutOfTimeError.__init__ = staticmethod(  # type: ignore[method-assign]
+        partial(next, again, None)
+    )
+    send(ident, ctypes.py_object(OutOfTimeError))
+    thread.join(1.0)
 
 
 class _Printed(io.TextIOBase):
@@ -241,7 +266,8 @@ def call(
     """Return what an answer returns for some arguments; what it prints is not shown.
 
     It runs in a thread of its own, so that it can be left when the time is up, and with the
-    default dtype that the notebook has given to PyTorch.
+    default dtype that the notebook has given to PyTorch. One that only raises
+    NotImplementedError returns NotImplemented.
 
     Raises
     ------
@@ -254,10 +280,16 @@ def call(
     raised: list[BaseException] = []
 
     def run() -> None:
+        take_back = partial(
+            ctypes.pythonapi.PyThreadState_SetAsyncExc,
+            ctypes.c_ulong(threading.get_ident()),
+            None,
+        )
         try:
             with np.errstate(all="ignore"):
                 returned.append(answer(*arguments))
         except BaseException as error:
+            take_back()  # what `_end` has sent once more
             raised.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -269,14 +301,11 @@ def call(
     ):
         warnings.simplefilter("ignore")
         thread.start()
-        thread.join(seconds)
-        late = thread.is_alive()
-        if late:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread.ident or 0),
-                ctypes.py_object(_OutOfTimeError),
-            )
-            thread.join(1.0)
+        try:
+            thread.join(seconds)
+        finally:  # also where the check is interrupted
+            if late := thread.is_alive():
+                _end(thread)
     if late:
         raise AnswerError(
             f"it did not end within {seconds:g} seconds: look whether every loop ends"
@@ -285,8 +314,14 @@ def call(
         error = raised[0]
         if isinstance(error, AnswerError):  # of what a checker put around it
             raise error
+        if isinstance(error, NotImplementedError) and not error.args:
+            return (
+                NotImplemented  # what some leave in the place of an answer
+            )
+        name, said = type(error).__name__, _short(error)
         raise AnswerError(
-            f"it raises {type(error).__name__}: {_short(error)}", error
+            f"it raises {name}: {said}" if said else f"it raises {name}",
+            error,
         )
     return returned[0]
 
@@ -372,10 +407,10 @@ def as_array(result: Any) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(None if _in_itself(result) else result)
         if array.dtype == object and all(
-            isinstance(x, numbers.Real) for x in array.flat
+            isinstance(x, numbers.Real | Decimal) for x in array.flat
         ):
             array = array.astype(np.float64)  # fractions, for example
-    except Exception:  # an object may raise whatever it likes
+    except (Exception, SystemExit):  # an object may raise what it likes
         array = np.asarray(None)
     if array.dtype.kind not in "biuf":
         raise AnswerError(
@@ -400,7 +435,7 @@ def _odd_part(thing: object) -> str:
     if not isinstance(thing, list | tuple):
         return ""
     for part in thing:
-        if not isinstance(part, numbers.Real | list | tuple):
+        if not isinstance(part, numbers.Real | Decimal | list | tuple):
             return f" with {described(part)} in it"
     return ""
 
@@ -464,6 +499,8 @@ def complaint(
             )
         return _parts_complaint(result, expected, tolerance, parts)
     got, expected = as_array(result), as_array(expected)
+    if not expected.shape and got.size == 1:
+        got = got.reshape(())
     if got.shape != expected.shape:
         return (
             f"{called} has shape {got.shape}, where {expected.shape} is"
@@ -541,46 +578,118 @@ def check_function(
     results : sequence of str
         What several results are called, in their order.
     torch_too : bool
-        Also try tensors, where arrays make the answer fail on the first case.
+        Also try tensors, where arrays make the answer raise an error.
     """
     if (verdict := no_function(exercise, answer)) is not None:
         return verdict
-    tensors = False
+
+    def fault_with(tensors: bool) -> _Fault | None:
+        return _first_fault(
+            exercise, answer, expected, cases, results, tensors=tensors
+        )
+
+    fault = fault_with(tensors=False)
+    if fault is not None and torch_too and fault.raised is not None:
+        fault = _farther(fault, fault_with(tensors=True))
+    if fault is None:
+        return right(exercise)
+    case = fault.case
+    if fault.position == 0 and fault.blank is not None:
+        return fault.blank
+    hint = fault.hint or _diagnosis(answer, fault, cases, expected, mistakes)
+    if text := fault.printed.strip():
+        hint += f" It prints: {_short(text)}"
+    return wrong(
+        exercise,
+        f"With {case.what}, {fault.says.rstrip('.')}.{hint}"
+        f"{shown(case.arguments)}",
+        case.what,
+    )
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """The first case that an answer gets wrong, and what it does there."""
+
+    position: int
+    case: Case
+    tensors: bool
+    says: str
+    result: Any
+    hint: str
+    printed: str
+    raised: BaseException | None
+    blank: Verdict | None
+
+
+def _first_fault(
+    exercise: str,
+    answer: Callable[..., Any],
+    expected: Callable[..., Any],
+    cases: Sequence[Case],
+    names: Sequence[str],
+    *,
+    tensors: bool,
+) -> _Fault | None:
+    """Return the first case that an answer gets wrong, handed arrays or tensors; None if none."""
     for position, case in enumerate(cases):
         printed, result, hint = _Printed(), None, ""
+        raised: BaseException | None = None
+        blank: Verdict | None = None
         try:
-            if position == 0 and torch_too:
-                tensors = _speaks_torch(answer, case)
             result = _result(answer, case, tensors, printed)
-            if (verdict := returns_nothing(exercise, result)) is not None:
-                if position == 0:
-                    return verdict
+            blank = returns_nothing(exercise, result)
+            if blank is not None:
                 raise AnswerError(
-                    "it returns nothing: a return is missing on one of its"
-                    " ways"
+                    "it raises NotImplementedError"
+                    if result is NotImplemented
+                    else "it returns nothing: a return is missing on one of"
+                    " its ways"
                 )
             with np.errstate(all="ignore"):
                 right_one = expected(*case.arguments)
             says = complaint(
-                result, right_one, _tolerance(case, result), parts=results
+                result, right_one, _tolerance(case, result), parts=names
             )
             if says and _single(result):
                 coarse = TOLERANCES["float32"]
                 if not complaint(result, right_one, coarse):
                     hint = SINGLE
         except AnswerError as error:
-            says = str(error)
+            says, raised = str(error), error.cause
         if says:
-            hint = hint or _diagnosis(result, case, expected, mistakes)
-            if text := printed.text.strip():
-                hint += f" It prints: {_short(text)}"
-            return wrong(
-                exercise,
-                f"With {case.what}, {says.rstrip('.')}.{hint}"
-                f"{shown(case.arguments)}",
-                case.what,
+            return _Fault(
+                position,
+                case,
+                tensors,
+                says,
+                result,
+                hint,
+                printed.text,
+                raised,
+                blank,
             )
-    return right(exercise)
+    return None
+
+
+def _farther(arrays: _Fault, tensors: _Fault | None) -> _Fault | None:
+    """Return what counts of an answer that raises where it is handed arrays.
+
+    It may speak PyTorch, and then gets farther with tensors. Where it raises with both, what
+    PyTorch says of the shapes is worth reading too.
+    """
+    if tensors is None or tensors.position > arrays.position:
+        return tensors
+    if tensors.position < arrays.position:
+        return arrays
+    if tensors.raised is None:
+        return tensors
+    if type(tensors.raised) in (RuntimeError, IndexError):
+        says = (
+            f"handed arrays, {arrays.says}; handed tensors, {tensors.says}"
+        )
+        return replace(tensors, says=says)
+    return arrays
 
 
 SINGLE = (
@@ -603,35 +712,6 @@ def _tolerance(case: Case, result: Any) -> float:
     return TOLERANCES["float32"] if _single(result) else 1e-6
 
 
-def _speaks_torch(answer: Callable[..., Any], case: Case) -> bool:
-    """Whether an answer works for tensors and not for arrays.
-
-    Raises
-    ------
-    AnswerError
-        It does not end, or fails for both, and what PyTorch says of the shapes is worth reading.
-    """
-    try:
-        call(answer, copied(case.arguments, False))
-    except AnswerError as error:
-        with_arrays = error
-    else:
-        return False
-    if with_arrays.cause is None:  # out of time
-        raise with_arrays
-    try:
-        call(answer, copied(case.arguments, True))
-    except AnswerError as with_tensors:
-        if type(with_tensors.cause) in (RuntimeError, IndexError):
-            raise AnswerError(
-                f"handed arrays, {with_arrays}; handed tensors,"
-                f" {with_tensors}",
-                with_tensors.cause,
-            ) from None
-        return False
-    return True
-
-
 def _result(
     answer: Callable[..., Any],
     case: Case,
@@ -650,12 +730,14 @@ def _result(
 
 
 def _diagnosis(
-    result: Any,
-    case: Case,
+    answer: Callable[..., Any],
+    fault: _Fault,
+    cases: Sequence[Case],
     expected: Callable[..., Any],
     mistakes: Sequence[Mistake],
 ) -> str:
     """Return what a wrong result looks like, if it is known."""
+    result, case = fault.result, fault.case
     if result is None:
         return ""
     for mistake in mistakes:
@@ -664,11 +746,49 @@ def _diagnosis(
             alike = not complaint(result, made, case.tolerance)
         except AnswerError:
             continue
-        if alike and complaint(
-            made, expected(*case.arguments), case.tolerance
+        if (
+            alike
+            and complaint(made, expected(*case.arguments), case.tolerance)
+            and (
+                mistake.constant
+                or not _constant(made)
+                or _alike_elsewhere(answer, fault, cases, mistake)
+            )
         ):
             return f" This looks like {mistake.says}"
     return ""
+
+
+def _alike_elsewhere(
+    answer: Callable[..., Any],
+    fault: _Fault,
+    cases: Sequence[Case],
+    mistake: Mistake,
+) -> bool:
+    """Whether an answer makes a mistake in the next case too whose result has more to tell."""
+    for case in cases:
+        try:
+            made = call(mistake.function, copied(case.arguments, False))
+            if _constant(made):
+                continue
+            result = _result(answer, case, fault.tensors, _Printed())
+            return not complaint(result, made, case.tolerance)
+        except AnswerError:
+            continue
+    return False
+
+
+def _constant(result: Any) -> bool:
+    """Whether an array, or each of several results, holds nothing but zeros, or but NaN."""
+    parts = [
+        as_array(part)
+        for part in (result if isinstance(result, tuple) else (result,))
+    ]
+    return any(part.ndim and part.size for part in parts) and all(
+        part.dtype.kind != "b"
+        and ((part == 0).all() or np.isnan(part).all())
+        for part in parts
+    )
 
 
 # ------------------------------------------------------------------------- numbers and choices
@@ -698,6 +818,8 @@ def check_numbers(
         return wrong(
             exercise, f"{says[:1].upper()}{says[1:]}.", "the answer"
         )
+    if not right_one.shape and got.size == 1:
+        got = got.reshape(())
     if got.shape != right_one.shape:
         how_many = (
             f"{right_one.size} numbers of shape {right_one.shape} are"
@@ -768,10 +890,14 @@ def check_choice(
         return blank(exercise)
     letters = sorted({*correct, *why_not})
     allowed = f"{letters[0]} to {letters[-1]}"
+    if isinstance(answer, np.ndarray):
+        answer = answer.tolist()
     if isinstance(answer, set | list | tuple):
         answer = "".join(map(str, answer))
     given = (
-        set(answer.upper()) - set(" ,") if isinstance(answer, str) else set()
+        set("".join(answer.upper().split())) - set(",;")
+        if isinstance(answer, str)
+        else set()
     )
     if not given or not given <= {*letters}:
         wanted = "letters" if several else "one letter"

@@ -361,6 +361,7 @@ BACKWARD_MISTAKES = [
         "one NaN that has spread to every number. See in which step the first"
         " one arises: it comes from the scale, from 0 times -inf, or from 0/0"
         " in rows that a mask read the wrong way round has emptied.",
+        constant=True,
     ),
     Mistake(_no_mask, "gradients of all pairs, the masked ones included."),
     Mistake(

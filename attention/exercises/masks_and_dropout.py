@@ -154,7 +154,9 @@ FORWARD_MISTAKES = [
     ),
     Mistake(
         lambda z, a: torch.softmax(z + (1 - a.to(z.dtype)) * -math.inf, -1),
-        "0 times -inf, which is NaN: pick, and do not multiply.",
+        "one NaN that has spread to every number, as 0 times -inf does where"
+        " a mask is multiplied: pick, and do not multiply.",
+        constant=True,
     ),
     Mistake(
         lambda z, a: torch.softmax(z.masked_fill(~a, -1e9), -1),

@@ -255,7 +255,10 @@ def check_learn_habits(answer: object) -> Verdict:
             ),
             Mistake(
                 lambda weights: _habits()(weights.swapaxes(-1, -2)),
-                "queries and keys exchanged: the last axis is the keys'.",
+                "zeros from above the diagonal, queries and keys exchanged, or"
+                " like a result that was never filled: the last axis is the"
+                " keys'.",
+                constant=True,
             ),
             Mistake(summed, "sums of weights, where a mean is wanted."),
             Mistake(

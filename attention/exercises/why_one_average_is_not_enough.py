@@ -272,20 +272,6 @@ def _pattern(
     return softmax(reach * query @ key.T)
 
 
-def _one_number(answer: Any) -> Any:
-    """Let a function return its number as an array that holds nothing else."""
-    if isinstance(answer, type):
-        return answer
-
-    @wraps(answer)
-    def number(weights: Any) -> Any:
-        result = answer(weights)
-        alone = {*getattr(result, "shape", (0,))} == {1}
-        return result.reshape(()) if alone else result
-
-    return number
-
-
 def _with_a_last(sigma: float) -> Array:
     """Return weights whose centred logarithms have two large singular values and this one."""
     rng = np.random.default_rng(1)
@@ -340,7 +326,7 @@ def check_average_width(answer: object) -> Verdict:
     ]
     return check_function(
         "average-width",
-        _one_number(answer) if callable(answer) else answer,
+        answer,
         _needed_width,
         cases,
         WIDTH_MISTAKES,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -551,6 +554,29 @@ def test_an_answer_may_move_axes_as_tensors_do() -> None:
     assert double(lambda x: (2 * x)[None, None].transpose(0, 1)[0, 0])
 
 
+def either_way(answer: Any) -> Verdict:
+    """Check a function that doubles an array of one axis or of two."""
+    given = [np.array([1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 4.0]])]
+    cases = [Case(f"{x.ndim} axes", (x,)) for x in given]
+    return check_function("double", answer, lambda x: 2 * x, cases)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_an_answer_may_use_tensors_alone_on_one_of_its_ways(
+    axes: int,
+) -> None:
+    assert either_way(lambda x: x.add(x) if x.ndim == axes else 2 * x)
+
+
+def test_an_answer_that_speaks_pytorch_is_judged_by_its_result_on_tensors() -> (
+    None
+):
+    says = either_way(lambda x: x.add(1) if x.ndim == 2 else 2 * x).says
+    assert "With 2 axes, the result is 5 at index [1, 1], where 8" in says
+    says = either_way(lambda x: x.nothing if x.ndim == 2 else 2 * x).says
+    assert "With 2 axes, it raises AttributeError: 'numpy.nd" in says
+
+
 def test_what_pytorch_says_of_shapes_is_told() -> None:
     verdict = double(lambda x: x[None, None].transpose(0, 1).view(7))
     assert "handed arrays, it raises ValueError" in verdict.says
@@ -574,6 +600,157 @@ def test_the_result_may_be_a_single_number() -> None:
 def test_an_answer_cannot_reach_the_inputs_of_the_next_one() -> None:
     assert not double(changes_its_input)
     assert double(lambda x: 2 * x)
+
+
+def test_one_number_may_come_as_an_array_of_one() -> None:
+    given = [Case("two numbers", (np.array([1.0, 2.0]),))]
+    for answer in (
+        lambda x: x.sum(keepdims=True),
+        lambda x: torch.tensor([[x.sum()]]),
+    ):
+        assert check_function("total", answer, np.sum, given)
+    assert _checking.check_numbers("two", np.array([2.0]), 2, {})
+    assert not _checking.check_numbers("two", np.array([2.0, 2.0]), 2, {})
+
+
+def test_nothing_but_zeros_or_nan_is_no_sign_of_a_mistake() -> None:
+    given = [np.array([1.0, -2.0]), np.array([-1.0, -2.0])]
+    cases = [Case("some numbers", (x,)) for x in given[::-1]]
+    for mistake, answer in (
+        (lambda x: np.maximum(x, 0), np.zeros_like),
+        (lambda x: np.sqrt(x), lambda x: x * np.nan),
+    ):
+
+        def says(answer: Any, mistake: Any = mistake) -> str:
+            known = [_checking.Mistake(mistake, "a known one.")]
+            return check_function(
+                "square", answer, np.square, cases, known
+            ).says
+
+        assert "a known one" in says(mistake)
+        assert "a known one" not in says(answer)
+
+
+@pytest.mark.parametrize(
+    ("check", "answer"),
+    [
+        (
+            exercises.check_gradient_backward,
+            lambda g, q, k, v, a: tuple(map(np.zeros_like, (q, k, v))),
+        ),
+        (
+            exercises.check_sdpa_attend,
+            lambda q, k, v, a: (0 * (q @ k.mT @ v), 0 * (q @ k.mT)),
+        ),
+    ],
+)
+def test_zeros_are_not_taken_for_a_mask(check: Any, answer: Any) -> None:
+    says = check(answer).says
+    assert "is 0 at index" in says
+    assert "This looks like" not in says
+
+
+def test_a_decimal_number_is_a_number() -> None:
+    assert exercises.check_softmax_by_hand(
+        [Decimal("0.125"), Decimal("0.375"), 0.5]
+    )
+
+
+@pytest.mark.parametrize(
+    "answer", [np.array(["B", "E"]), "B;E", "BE\n", "b, e", ["B", "E"]]
+)
+def test_letters_may_stand_in_many_ways(answer: Any) -> None:
+    says = {letter: "not this one." for letter in "ABCDE"}
+    assert _checking.check_choice("two", answer, "BE", says, several=True)
+
+
+def leaves_it_to_others(x: Any) -> Any:
+    raise NotImplementedError
+
+
+def test_an_error_without_a_message_stands_for_a_blank() -> None:
+    verdict = double(leaves_it_to_others)
+    assert verdict.state == "blank"
+    assert "raises NotImplementedError: put your answer" in verdict.says
+    says = either_way(
+        lambda x: 2 * x if x.ndim == 1 else leaves_it_to_others(x)
+    ).says
+    assert "With 2 axes, it raises NotImplementedError. The input" in says
+
+
+def raises_without_a_word(x: Any) -> Any:
+    raise ValueError
+
+
+def test_an_error_without_a_message_is_told_without_a_colon() -> None:
+    assert "it raises ValueError. The" in double(raises_without_a_word).says
+
+
+class Exits:
+    """Ends the interpreter where it is looked at."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        sys.exit(3)
+
+
+def test_an_exit_within_a_result_does_not_escape() -> None:
+    assert (
+        "it returns an Exits, where numbers"
+        in double(lambda x: Exits()).says
+    )
+    assert not exercises.check_softmax_by_hand(Exits())
+
+
+def running() -> int:
+    """Return how many threads run."""
+    return sum(thread.is_alive() for thread in threading.enumerate())
+
+
+def loops(x: Any) -> Any:
+    while True:
+        pass
+
+
+def test_an_interrupted_check_leaves_no_answer_running() -> None:
+    before = running()
+    threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        double(loops)
+    assert running() == before
+
+
+def catches_all_in_loops(x: Any) -> Any:
+    while True:
+        try:
+            for _ in range(10**6):
+                pass
+        except:  # noqa: E722
+            pass
+
+
+def catches_all_and_sleeps(x: Any) -> Any:
+    def within() -> None:
+        while True:
+            try:
+                time.sleep(0.01)
+            except BaseException:
+                continue
+
+    while True:
+        with suppress(BaseException):
+            within()
+
+
+@pytest.mark.parametrize(
+    "answer", [loops, catches_all_in_loops, catches_all_and_sleeps]
+)
+def test_an_answer_that_catches_all_is_ended_too(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_checking, "SECONDS", 0.3)
+    before = running()
+    assert "did not end" in double(answer).says
+    assert running() == before
 
 
 def test_a_verdict_is_shown_by_its_words() -> None:

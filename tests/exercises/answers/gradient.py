@@ -682,7 +682,7 @@ PROOFS = [
                 sink_wrong("no weight"),
                 "how much weight",
             ),
-            "not summed": (sink_wrong("for each query"), "has shape (1,)"),
+            "not summed": (sink_wrong("for each query"), "has shape (5,)"),
             "one factor too many": (
                 sink_wrong("passed twice"),
                 "one factor too many",

@@ -342,6 +342,13 @@ def carry_torch(stored, num_heads):
     return torch.cat([torch.cat([h[0::2], h[1::2]]) for h in heads])
 
 
+def carry_torch_for_biases(stored, num_heads):
+    if stored.ndim == 1:
+        pairs = stored.unflatten(0, (num_heads, -1, 2))
+        return pairs.transpose(1, 2).flatten()
+    return carry_reshape(stored, num_heads)
+
+
 def carry_loops(stored, num_heads):
     out, d_k = np.empty_like(stored), len(stored) // num_heads
     for h, r in itertools.product(range(num_heads), range(d_k // 2)):
@@ -630,6 +637,7 @@ PROOFS = [
             "reshape": carry_reshape,
             "an index": carry_index,
             "PyTorch, slices": carry_torch,
+            "PyTorch, in one of two ways": carry_torch_for_biases,
             "loops": carry_loops,
         },
         wrong={
