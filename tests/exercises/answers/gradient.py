@@ -332,6 +332,18 @@ def impostor_values_alone(G, Q, K, V):
     return dq, dk, 2 * dv
 
 
+def impostor_billionth(*arrays):
+    return [1e-9 * part for part in backward(*arrays)]
+
+
+def impostor_nearly_zeros(grad_output, query, key, value):
+    return (
+        np.full_like(query, 1e-9),
+        np.full_like(key, 1e-9),
+        np.ones_like(value),
+    )
+
+
 def impostor_zeros(G, Q, K, V):
     return np.zeros_like(Q), np.zeros_like(K), np.zeros_like(V)
 
@@ -636,6 +648,7 @@ PROOFS = [
             "uniform weights": impostor_uniform,
             "any centred matrix for dZ": impostor_any_centred,
             "no scale, by tensors": impostor_tensors,
+            "a billionth of the right ones": impostor_billionth,
         },
         wrong={
             "the right ones": (backward, "dQ is right"),
@@ -650,6 +663,7 @@ PROOFS = [
             ),
             "dV alone is wrong": (impostor_values_alone, "dQ is right"),
             "zeros": (impostor_zeros, "0 everywhere"),
+            "nearly zeros": (impostor_nearly_zeros, "next to 0 everywhere"),
             "ones": (impostor_ones, "do not add up to 0"),
             "row sums left out": (
                 impostor_no_row_sums,
