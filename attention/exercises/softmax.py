@@ -200,6 +200,7 @@ def check_softmax_log(answer: object) -> Verdict:
         Case("scores of shape (2, 3, 4)", (_scores(2, 3, 4),)),
         Case("scores of shape (3, 4) near 1000", (1000 + _scores(3, 4),)),
         Case("the scores 0 and -1000", (np.array([0.0, -1000.0]),)),
+        Case("the scores 0, 0 and -1000", (np.array([0.0, 0.0, -1000.0]),)),
         Case("two rows, one 2000 below the other", (ROWS_APART,)),
         Case("the scores 10 000 and -10 000", (np.array([1e4, -1e4]),)),
         Case(

@@ -197,6 +197,12 @@ def log_epsilon(scores):
     return np.log(rows_matrix(scores, -1) + 1e-12)
 
 
+def log_where_positive(scores):
+    p = rows_matrix(scores, -1)
+    log = np.log(np.where(p > 0, p, 1))
+    return np.where(p > 0, log, log_shift_only(scores))
+
+
 # --- softmax-temperature
 def temperature_matrix(scores, temperature):
     p = rows_matrix(scores / temperature, -1)
@@ -350,6 +356,10 @@ PROOFS = [
                 "the scores 10 000 and -10 000",
             ),
             "epsilon in the logarithm": (log_epsilon, "plus 1e-12"),
+            "sum forgotten where the weight is 0": (
+                log_where_positive,
+                "0, 0 and -1000",
+            ),
         },
     ),
     Proof(
