@@ -250,6 +250,29 @@ def _last_component_lost(x: Array, num_heads: int) -> Array:
     return heads
 
 
+def _middle_components_exchanged(x: Array, num_heads: int) -> Array:
+    heads = np.array(split_heads(x, num_heads))
+    amid = heads.shape[-1] // 2
+    heads[..., [amid - 1, amid]] = heads[..., [amid, amid - 1]]
+    return heads
+
+
+def _reversed_sequence(place: float, x: Array, num_heads: int) -> Array:
+    """Turn around the components of the sequence at a place from 0 to 1 but the last one."""
+    heads = np.array(split_heads(x, num_heads))
+    sequences = heads.reshape(-1, *heads.shape[-3:])
+    one = int(place * len(sequences))
+    if one < len(sequences) - 1:
+        sequences[one] = sequences[one, ..., ::-1].copy()
+    return sequences.reshape(heads.shape)
+
+
+def _memory_split_of(leading: int, x: Array, num_heads: int) -> Array:
+    """Cut by one reshape alone, where there are so many leading axes."""
+    split = _memory_split if x.ndim == leading + 2 else split_heads
+    return split(x, num_heads)
+
+
 def _from_the_front(x: Array, num_heads: int) -> Array:
     """Exchange axes 1 and 2, which is right for one leading axis."""
     return split_heads(x, num_heads).swapaxes(-3, -2).swapaxes(1, 2)
@@ -354,6 +377,38 @@ SPLITS: list[tuple[str, bool, Callable[[Array, int], Array]]] = [
         False,
         _leading_exchanged,
     ),
+    (
+        "that returns the positions in the opposite order",
+        False,
+        lambda x, num_heads: np.flip(split_heads(x, num_heads), axis=-2),
+    ),
+    (
+        "that exchanges the two components in the middle of each head",
+        False,
+        _middle_components_exchanged,
+    ),
+    (
+        "that turns the first sequence around",
+        False,
+        partial(_reversed_sequence, 0.0),
+    ),
+    (
+        "that turns the sequence in the middle around",
+        False,
+        partial(_reversed_sequence, 0.5),
+    ),
+    *(
+        (
+            f"that cuts by one reshape alone where there {what}",
+            False,
+            partial(_memory_split_of, number),
+        )
+        for number, what in (
+            (0, "is no leading axis"),
+            (1, "is one leading axis"),
+            (2, "are two leading axes"),
+        )
+    ),
 ]
 """Splits, right and wrong, by the words that follow "a split"."""
 
@@ -364,10 +419,13 @@ def _for_tensors_too(
     """Let a split of arrays take tensors, and return what it was given."""
 
     def either(x: Any, num_heads: int) -> Any:
-        heads = np.array(split(np.asarray(x), num_heads))
-        return (
-            torch.from_numpy(heads) if isinstance(x, torch.Tensor) else heads
+        if not isinstance(x, torch.Tensor):
+            return np.array(split(np.asarray(x), num_heads))
+        array = (
+            x.detach().float() if x.dtype == torch.bfloat16 else x.detach()
         )
+        heads = np.array(split(array.numpy(), num_heads))
+        return torch.from_numpy(heads).to(x.dtype)
 
     return either
 

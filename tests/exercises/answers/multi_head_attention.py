@@ -41,6 +41,12 @@ def split_view(x, num_heads):
     return x.transpose(-3, -2)
 
 
+def split_torch_without_batch(x, num_heads):
+    if x.ndim == 2:
+        return split_view(x.unsqueeze(0), num_heads)[0]
+    return x.reshape(*x.shape[:-1], num_heads, -1).swapaxes(-3, -2)
+
+
 def split_axes(x, num_heads):
     return np.moveaxis(x.reshape(*x.shape[:-1], num_heads, -1), -2, -3)
 
@@ -305,6 +311,56 @@ def test_of_some(*some):
         )
 
     return with_shapes(test)
+
+
+def test_of_shapes_with(*leading):
+    """Return a test of all numbers, for so many leading axes."""
+    shapes = [shape for shape in SHAPES if len(shape) - 2 in leading]
+    return lambda split: all(test_by_slices(split, s) for s in shapes)
+
+
+def test_of_sequences(*some):
+    """Return a test, on all shapes, of some sequences alone."""
+
+    def test(split, shape):
+        x, H = sample(shape)
+        heads, right = split(x, H), split_slices(x, H)
+        if heads.shape != right.shape:
+            return False
+        heads, right = (
+            a.reshape(-1, *a.shape[-3:])[[*some]] for a in (heads, right)
+        )
+        return np.array_equal(heads, right)
+
+    return with_shapes(test)
+
+
+def test_of_sums_over(axis):
+    """Return a test, on all shapes, of sums over an axis."""
+
+    def test(split, shape):
+        x, H = sample(shape)
+        heads, right = split(x, H), split_slices(x, H)
+        return heads.shape == right.shape and np.allclose(
+            heads.sum(axis), right.sum(axis)
+        )
+
+    return with_shapes(test)
+
+
+def test_with_gradients(split, shape):
+    x = torch.randn(shape).requires_grad_()
+    right = x.unflatten(-1, (3, 4)).transpose(-3, -2)
+    heads = split(x, 3)
+    return heads.shape == right.shape and torch.equal(heads, right)
+
+
+def test_in_half_precision(split, shape):
+    x = torch.arange(math.prod(shape)).reshape(shape).bfloat16() + 1
+    x = x + torch.randn(shape).bfloat16()
+    right = x.unflatten(-1, (3, 4)).transpose(-3, -2)
+    heads = split(x, 3)
+    return heads.shape == right.shape and torch.equal(heads, right)
 
 
 def test_of_last_numbers(split):
@@ -907,6 +963,7 @@ PROOFS = [
             "slices": split_slices,
             "einsum": split_einsum,
             "unflatten": split_unfold,
+            "PyTorch, in one of two ways": split_torch_without_batch,
             "selected columns": split_selected,
         },
         wrong={
@@ -970,6 +1027,8 @@ PROOFS = [
             "labels": with_shapes(test_by_labels),
             "loops": with_shapes(test_by_loops),
             "tensors": with_shapes(test_by_tensors),
+            "tensors with gradients": with_shapes(test_with_gradients),
+            "tensors in bfloat16": with_shapes(test_in_half_precision),
         },
         wrong={
             "shapes": (test_of_shapes, "by one reshape alone"),
@@ -1006,6 +1065,31 @@ PROOFS = [
             "all components but the last": (
                 test_of_some(slice(-1)),
                 "last component",
+            ),
+            "two leading axes alone": (
+                test_of_shapes_with(2),
+                "there is no leading axis",
+            ),
+            "none or two leading axes": (
+                test_of_shapes_with(0, 2),
+                "there is one leading axis",
+            ),
+            "first and last component": (
+                test_of_some(slice(None, None, 3)),
+                "two components in the middle",
+            ),
+            "last sequence": (test_of_sequences(-1), "first sequence"),
+            "first and last sequence": (
+                test_of_sequences(0, -1),
+                "sequence in the middle",
+            ),
+            "sums over the positions": (
+                test_of_sums_over(-2),
+                "positions in the opposite order",
+            ),
+            "sums over the components": (
+                test_of_sums_over(-1),
+                "but the first around",
             ),
             "numbers merged again": (
                 with_shapes(test_of_merged_numbers),
