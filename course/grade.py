@@ -19,6 +19,7 @@ What isolation this has and has not: course/README.md. It is no wall against peo
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import json
 import os
@@ -136,16 +137,26 @@ class GradingError(Exception):
 
 # ------------------------------------------------------------------------------------ the kernel
 @cache
-def font_lists() -> list[Path]:
-    """Return Matplotlib's list of fonts, for whose making it starts a program: once, out here."""
+def font_list() -> Path:
+    """Return Matplotlib's list of fonts, for whose making it starts a program: once, out here.
+
+    The list of another version would not do.
+    """
+    asked = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from matplotlib.font_manager import FontManager;"
+            " print(FontManager.__version__)",
+        ],
+        env=os.environ | KERNEL_ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    version = asked.stdout.split()[-1]
     folder = Path(KERNEL_ENVIRONMENT["MPLCONFIGDIR"])
-    if not any(folder.glob("fontlist*")):
-        subprocess.run(
-            [sys.executable, "-c", "import matplotlib.font_manager"],
-            env=os.environ | KERNEL_ENVIRONMENT,
-            check=True,
-        )
-    return list(folder.glob("fontlist*"))
+    return folder / f"fontlist-v{version}.json"
 
 
 class ConfinedKernel(OneKernel):
@@ -234,8 +245,7 @@ class Session:
         passed = {n: os.environ[n] for n in PASSED_ON if n in os.environ}
         fonts = self.work / ".matplotlib"
         fonts.mkdir()
-        for file in font_lists():
-            shutil.copy(file, fonts)
+        shutil.copy(font_list(), fonts)
         home = dict.fromkeys(("HOME", "TMPDIR", "TEMP"), str(self.work))
         own = {
             "IPYTHONDIR": str(self.work / ".ipython"),
@@ -350,6 +360,36 @@ def caller(exercise: Exercise) -> re.Pattern[str]:
     return re.compile(rf"\b{re.escape(last.partition('(')[0].strip())}\s*\(")
 
 
+def calls(source: str, exercise: Exercise, *, as_handed_out: bool) -> bool:
+    """Say whether a cell calls an exercise's checker, in its code and not in a comment or a text.
+
+    As handed out is a call with the same argument.
+    """
+    wanted = ast.parse(exercise.check.source).body[-1].value
+    # A magic stands on a line of its own.
+    code = re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.M)
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return bool(caller(exercise).search(source))
+    return any(
+        isinstance(node, ast.Call)
+        and name_of(node.func) == name_of(wanted.func)
+        and (
+            not as_handed_out
+            or [*map(ast.dump, node.args)] == [*map(ast.dump, wanted.args)]
+        )
+        for node in ast.walk(tree)
+    )
+
+
+def name_of(function: ast.expr) -> str | None:
+    """Return the name that a function is called by, in a module or not."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else None
+
+
 def source_of(
     cells: list[dict[str, Any]],
     metadata: dict[str, Any],
@@ -409,7 +449,12 @@ def places(
         if exercise.check is None:
             continue
         ways: list[Callable[[dict[str, Any]], bool]] = [
-            lambda cell, e=exercise: bool(caller(e).search(cell["source"])),
+            lambda cell, e=exercise: calls(
+                cell["source"], e, as_handed_out=True
+            ),
+            lambda cell, e=exercise: calls(
+                cell["source"], e, as_handed_out=False
+            ),
             lambda cell, e=exercise: cell["id"] == e.check.id,
             lambda cell, e=exercise: cell["id"] in [a.id for a in e.answers],
         ]

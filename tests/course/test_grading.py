@@ -91,6 +91,35 @@ def with_a_name_used_again(notebook: NotebookNode) -> None:
     ).source += "\nsteps = double = 0"
 
 
+def notes(notebook: NotebookNode) -> None:
+    """The names of checkers stand in a comment, in a text and in a trial, after their answers."""
+    notebook.cells += [
+        nbformat.v4.new_code_cell(source)
+        for source in (
+            "# check_double(double) was right\ndouble = None",
+            "%precision 3\nsteps = print('why not check_steps(steps)?')",
+            "for x in (min, max, print):\n    check_larger(x)\nlarger = x",
+        )
+    ]
+
+
+def after_a_magic(notebook: NotebookNode) -> None:
+    """Checks stand in cells of their own, by a magic and beside what is no Python."""
+    notebook.cells = [
+        c for c in notebook.cells if not c.id.startswith("check-")
+    ]
+    small_source.cell_of(notebook, "code-double").source = "double = None"
+    notebook.cells += [
+        nbformat.v4.new_code_cell(source)
+        for source in (
+            f"%%capture\n{small_source.ANSWERS['double']}\ncheck_double(double)",
+            "steps = 7",
+            "found = !true\ncheck_steps(steps)",
+            "steps = 3",
+        )
+    ]
+
+
 def lost_in_c_when_checked(notebook: NotebookNode) -> None:
     """An answer runs in C, from which no check gets back."""
     small_source.cell_of(
@@ -285,6 +314,12 @@ EDITED = {
     "is of last year": (older, ALL, "another version"),
     "has no checks": (without_checks, ALL, ""),
     "uses a name again": (with_a_name_used_again, ALL, ""),
+    "takes notes": (notes, ALL, ""),
+    "checks after a magic": (
+        after_a_magic,
+        ALL,
+        "wanted to start another program",
+    ),
     "checks itself": (with_own_checks, 0, ""),
     "is lost in C when checked": (
         lost_in_c_when_checked,
@@ -718,7 +753,45 @@ def test_the_list_of_fonts_is_made_before_a_submission_needs_it(
     monkeypatch.setitem(
         grade.KERNEL_ENVIRONMENT, "MPLCONFIGDIR", str(tmp_path)
     )
-    grade.font_lists.cache_clear()
-    made = grade.font_lists()
-    grade.font_lists.cache_clear()
-    assert [file.parent for file in made] == [tmp_path]
+    older = tmp_path / "fontlist-v1.json"
+    older.write_text("{}", "utf-8")
+    grade.font_list.cache_clear()
+    made = grade.font_list()
+    grade.font_list.cache_clear()
+    assert made != older
+    assert made.is_file()
+    made_for = json.loads(made.read_text("utf-8"))["_version"]
+    assert f"-v{made_for}." in made.name
+
+
+def test_what_pytorch_replaces_itself_is_told_from_what_a_student_replaces() -> (
+    None
+):
+    lines = [
+        "import json, torch",
+        "from course.confined import Checks",
+        "checks, seed = Checks('sample_checkers'), torch.manual_seed",
+        "torch.set_default_dtype(torch.float64)",
+        "torch.optim.Adam([torch.zeros(2, requires_grad=True)])",
+        "assert torch.manual_seed is not seed",
+        "found = [list(checks.put_back())]",
+        "assert torch.manual_seed is seed",
+        "def own(*_): return seed",
+        "own.__module__ = 'torch.random'",
+        "torch.manual_seed, torch.Storage = own, type('Storage', (), {})",
+        "found.append(sorted(checks.put_back()))",
+        "assert torch.manual_seed is seed",
+        "print(json.dumps(found))",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=grade.ROOT,
+        env=os.environ | {"PYTHONPATH": f"{grade.ROOT}{os.pathsep}{HERE}"},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout) == [
+        [],
+        ["torch.Storage", "torch.manual_seed"],
+    ]
