@@ -215,11 +215,11 @@ def checker(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
 
 
 # ------------------------------------------------------------------------------- calling an answer
-def _end(thread: threading.Thread) -> None:
+def _end(thread: int) -> None:
     """End what a thread computes in Python, also where it catches all that is raised."""
     send = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
     send.restype = None  # what an __init__ has to return
-    ident = ctypes.c_ulong(thread.ident or 0)
+    ident = ctypes.c_ulong(thread)
 
     class OutOfTimeError(BaseException):
         """Is sent once more by whoever catches it, and so meets him outside his try."""
@@ -232,7 +232,6 @@ def _end(thread: threading.Thread) -> None:
         partial(next, again, None)
     )
     send(ident, ctypes.py_object(OutOfTimeError))
-    thread.join(1.0)
 
 
 class _Printed(io.TextIOBase):
@@ -278,6 +277,7 @@ def call(
     printed = _Printed() if printed is None else printed
     returned: list[Any] = []
     raised: list[BaseException] = []
+    done = threading.Event()
 
     def run() -> None:
         take_back = partial(
@@ -291,6 +291,8 @@ def call(
         except BaseException as error:
             take_back()  # what `_end` has sent once more
             raised.append(error)
+        finally:
+            done.set()
 
     thread = threading.Thread(target=run, daemon=True)
     with (
@@ -302,10 +304,12 @@ def call(
         warnings.simplefilter("ignore")
         thread.start()
         try:
-            thread.join(seconds)
-        finally:  # also where the check is interrupted
-            if late := thread.is_alive():
-                _end(thread)
+            # A join that is interrupted would take the thread for ended.
+            done.wait(seconds)
+        finally:
+            if late := not done.is_set():
+                _end(thread.ident or 0)
+                done.wait(1.0)
     if late:
         raise AnswerError(
             f"it did not end within {seconds:g} seconds: look whether every loop ends"
