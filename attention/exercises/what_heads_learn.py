@@ -255,9 +255,9 @@ def check_learn_habits(answer: object) -> Verdict:
             ),
             Mistake(
                 lambda weights: _habits()(weights.swapaxes(-1, -2)),
-                "zeros from above the diagonal, queries and keys exchanged, or"
-                " like a result that was never filled: the last axis is the"
-                " keys'.",
+                "zeros from above the diagonal, as where queries and keys are"
+                " exchanged, or like a result that was never filled: the last"
+                " axis is the keys'.",
                 constant=True,
             ),
             Mistake(summed, "sums of weights, where a mean is wanted."),

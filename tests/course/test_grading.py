@@ -773,7 +773,6 @@ def test_what_pytorch_replaces_itself_is_told_from_what_a_student_replaces() -> 
         "checks, seed = Checks('sample_checkers'), torch.manual_seed",
         "torch.set_default_dtype(torch.float64)",
         "torch.optim.Adam([torch.zeros(2, requires_grad=True)])",
-        "assert torch.manual_seed is not seed",
         "found = [list(checks.put_back())]",
         "assert torch.manual_seed is seed",
         "def own(*_): return seed",

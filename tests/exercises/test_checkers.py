@@ -76,6 +76,10 @@ WANTS_A_FUNCTION = [
 ]
 
 
+def leaves_it_to_others(*_: Any) -> Any:
+    raise NotImplementedError
+
+
 def raises_too(*_: Any) -> Any:
     raise ValueError("too hard")
 
@@ -89,6 +93,9 @@ def test_a_function_that_is_still_blank_or_fails_is_told_so(
     verdict = proof.check(lambda *_: None)
     assert verdict.state == "blank"
     assert "returns nothing" in verdict.says
+    verdict = proof.check(leaves_it_to_others)
+    assert verdict.state == "blank"
+    assert "raises NotImplementedError: put" in verdict.says
     verdict = proof.check(raises_too)
     assert verdict.state == "wrong"
     assert "too hard" in verdict.says
@@ -662,10 +669,6 @@ def test_a_decimal_number_is_a_number() -> None:
 def test_letters_may_stand_in_many_ways(answer: Any) -> None:
     says = {letter: "not this one." for letter in "ABCDE"}
     assert _checking.check_choice("two", answer, "BE", says, several=True)
-
-
-def leaves_it_to_others(x: Any) -> Any:
-    raise NotImplementedError
 
 
 def test_an_error_without_a_message_stands_for_a_blank() -> None:
