@@ -22,7 +22,8 @@ import torch
 SECONDS = 20.0
 """How long one call of an answer may take.
 
-An answer that computes in Python is ended. One that waits inside a function written in C which
+An answer that computes in Python is ended (in some releases of Python 3.12 not one that catches
+all exceptions in a loop). One that waits inside a function written in C which
 lets other threads run, as most of NumPy's and PyTorch's do, is told so, and goes on until that
 function returns. One inside a function which lets none run, such as ``pow(10, 10**9)``, holds up
 the whole notebook, and its check says nothing before it is over: nothing within a process can end

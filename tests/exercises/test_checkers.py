@@ -750,6 +750,11 @@ def catches_all_and_sleeps(x: Any) -> Any:
             within()
 
 
+@pytest.mark.xfail(
+    sys.version_info[:2] == (3, 12),
+    reason="some releases of Python 3.12 let a loop around a bare except go on",
+    strict=False,
+)
 @pytest.mark.parametrize(
     "answer", [loops, catches_all_in_loops, catches_all_and_sleeps]
 )
