@@ -313,7 +313,8 @@ def call(
                 done.wait(1.0)
     if late:
         raise AnswerError(
-            f"it did not end within {seconds:g} seconds: look whether every loop ends"
+            f"it did not end within {seconds:g} seconds: look whether every loop ends",
+            TimeoutError(),
         )
     if raised:
         error = raised[0]
@@ -583,7 +584,7 @@ def check_function(
     results : sequence of str
         What several results are called, in their order.
     torch_too : bool
-        Also try tensors, where arrays make the answer raise an error.
+        Also try tensors, where arrays make the answer raise an error or fail from the start.
     """
     if (verdict := no_function(exercise, answer)) is not None:
         return verdict
@@ -594,8 +595,12 @@ def check_function(
         )
 
     fault = fault_with(tensors=False)
-    if fault is not None and torch_too and fault.raised is not None:
-        fault = _farther(fault, fault_with(tensors=True))
+    if fault and torch_too and not isinstance(fault.raised, TimeoutError):
+        if fault.raised or fault.result is NotImplemented:
+            fault = _farther(fault, fault_with(tensors=True))
+        # What is PyTorch's need not raise: arrays have some methods of the same names.
+        elif fault.position == 0 and fault.result is not None:
+            fault = fault_with(tensors=True) and fault
     if fault is None:
         return right(exercise)
     case = fault.case

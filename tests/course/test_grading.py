@@ -120,6 +120,18 @@ def after_a_magic(notebook: NotebookNode) -> None:
     ]
 
 
+def in_a_function(notebook: NotebookNode) -> None:
+    """All checks stand in a function that is written first and called last."""
+    notebook.cells = [
+        c for c in notebook.cells if not c.id.startswith("check-")
+    ]
+    every = ", ".join(f"check_{word}({word})" for word in small_source.LEVELS)
+    notebook.cells.insert(
+        1, nbformat.v4.new_code_cell(f"def all_checks(): return [{every}]")
+    )
+    notebook.cells.append(nbformat.v4.new_code_cell("all_checks()"))
+
+
 def lost_in_c_when_checked(notebook: NotebookNode) -> None:
     """An answer runs in C, from which no check gets back."""
     small_source.cell_of(
@@ -315,6 +327,7 @@ EDITED = {
     "has no checks": (without_checks, ALL, ""),
     "uses a name again": (with_a_name_used_again, ALL, ""),
     "takes notes": (notes, ALL, ""),
+    "checks in a function": (in_a_function, ALL, ""),
     "checks after a magic": (
         after_a_magic,
         ALL,

@@ -48,6 +48,12 @@ def rows_logarithm(scores, axis):
     return torch.exp(z - torch.logsumexp(z, axis, keepdim=True))
 
 
+def rows_tensors_only(scores, axis):
+    if not torch.is_tensor(scores):
+        raise NotImplementedError
+    return torch.softmax(scores, axis)
+
+
 def rows_one_maximum(scores, axis):
     powers = np.exp(scores - np.max(scores))
     return powers / powers.sum(axis, keepdims=True)
@@ -309,6 +315,7 @@ PROOFS = [
             "matrix form": rows_matrix,
             "a method of tensors": rows_tensor_method,
             "exp of a difference": rows_logarithm,
+            "tensors only": rows_tensors_only,
         },
         wrong={
             "one maximum for the array": (rows_one_maximum, "whole array"),

@@ -206,6 +206,12 @@ def adds_torch_padded(weights, value, stored):
     return torch.nn.functional.linear(heads.flatten(-2), w)
 
 
+def adds_blocks_torch(weights, value, stored):
+    H, d_v = value.shape[1], value.shape[-1]
+    # Of an array this would be a view of the same, not its transposed.
+    return weights @ value @ stored.transpose(0, 1).reshape(H, d_v, -1)
+
+
 def adds_as_given(weights, value, stored):
     H, d_v = value.shape[1], value.shape[-1]
     blocks = stored.reshape(d_v, H, -1).swapaxes(0, 1)
@@ -475,6 +481,7 @@ PROOFS = [
             "einsum": adds_einsum,
             "loops": adds_loops,
             "PyTorch, other heads at zero": adds_torch_padded,
+            "PyTorch's way to transpose": adds_blocks_torch,
         },
         wrong={
             "as given": (adds_as_given, "as it was given"),
