@@ -12,8 +12,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial, wraps
-from itertools import permutations, repeat
+from functools import wraps
+from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -22,12 +22,11 @@ import torch
 SECONDS = 20.0
 """How long one call of an answer may take.
 
-An answer that computes in Python is ended (in some releases of Python 3.12 not one that catches
-all exceptions in a loop). One that waits inside a function written in C which
-lets other threads run, as most of NumPy's and PyTorch's do, is told so, and goes on until that
-function returns. One inside a function which lets none run, such as ``pow(10, 10**9)``, holds up
-the whole notebook, and its check says nothing before it is over: nothing within a process can end
-it.
+An answer that computes in Python is ended, unless it catches all exceptions in a loop. One that
+waits inside a function written in C which lets other threads run, as most of NumPy's and PyTorch's
+do, is told so, and goes on until that function returns. One inside a function which lets none run,
+such as ``pow(10, 10**9)``, holds up the whole notebook, and its check says nothing before it is
+over: nothing within a process can end it.
 """
 
 # How far a right answer may be from ours: relative to the largest number expected.
@@ -216,23 +215,8 @@ def checker(check: Callable[[Any], Verdict]) -> Callable[[Any], Verdict]:
 
 
 # ------------------------------------------------------------------------------- calling an answer
-def _end(thread: int) -> None:
-    """End what a thread computes in Python, also where it catches all that is raised."""
-    send = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
-    send.restype = None  # what an __init__ has to return
-    ident = ctypes.c_ulong(thread)
-
-    class OutOfTimeError(BaseException):
-        """Is sent once more by whoever catches it, and so meets him outside his try."""
-
-    again = map(
-        send, repeat(ident, 1000), repeat(ctypes.py_object(OutOfTimeError))
-    )
-    # In C throughout: Python would be met by it within the __init__ itself.
-    OutOfTimeError.__init__ = staticmethod(  # type: ignore[method-assign]
-        partial(next, again, None)
-    )
-    send(ident, ctypes.py_object(OutOfTimeError))
+class _OutOfTimeError(BaseException):
+    """Ends an answer that takes too long; no `except Exception` holds it up."""
 
 
 class _Printed(io.TextIOBase):
@@ -281,16 +265,10 @@ def call(
     done = threading.Event()
 
     def run() -> None:
-        take_back = partial(
-            ctypes.pythonapi.PyThreadState_SetAsyncExc,
-            ctypes.c_ulong(threading.get_ident()),
-            None,
-        )
         try:
             with np.errstate(all="ignore"):
                 returned.append(answer(*arguments))
         except BaseException as error:
-            take_back()  # what `_end` has sent once more
             raised.append(error)
         finally:
             done.set()
@@ -309,7 +287,10 @@ def call(
             done.wait(seconds)
         finally:
             if late := not done.is_set():
-                _end(thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident or 0),
+                    ctypes.py_object(_OutOfTimeError),
+                )
                 done.wait(1.0)
     if late:
         raise AnswerError(

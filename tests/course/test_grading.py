@@ -125,7 +125,9 @@ def in_a_function(notebook: NotebookNode) -> None:
     notebook.cells = [
         c for c in notebook.cells if not c.id.startswith("check-")
     ]
-    every = ", ".join(f"check_{word}({word})" for word in small_source.LEVELS)
+    every = ", ".join(
+        f"check_{word}({word})" for word in small_source.LEVELS
+    )
     notebook.cells.insert(
         1, nbformat.v4.new_code_cell(f"def all_checks(): return [{every}]")
     )

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -728,42 +728,12 @@ def test_an_interrupted_check_leaves_no_answer_running() -> None:
     assert running() == before
 
 
-def catches_all_in_loops(x: Any) -> Any:
-    while True:
-        try:
-            for _ in range(10**6):
-                pass
-        except:  # noqa: E722
-            pass
-
-
-def catches_all_and_sleeps(x: Any) -> Any:
-    def within() -> None:
-        while True:
-            try:
-                time.sleep(0.01)
-            except BaseException as error:
-                str(error)
-
-    while True:
-        with suppress(BaseException):
-            within()
-
-
-@pytest.mark.xfail(
-    sys.version_info[:2] == (3, 12),
-    reason="some releases of Python 3.12 let a loop around a bare except go on",
-    strict=False,
-)
-@pytest.mark.parametrize(
-    "answer", [loops, catches_all_in_loops, catches_all_and_sleeps]
-)
-def test_an_answer_that_catches_all_is_ended_too(
-    answer: Any, monkeypatch: pytest.MonkeyPatch
+def test_an_answer_that_does_not_end_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_checking, "SECONDS", 0.3)
     before = running()
-    assert "did not end" in double(answer).says
+    assert "did not end" in double(loops).says
     assert running() == before
 
 
