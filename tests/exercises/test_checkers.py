@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -704,37 +705,49 @@ def test_an_exit_within_a_result_does_not_escape() -> None:
     assert not exercises.check_softmax_by_hand(Exits())
 
 
-def running() -> int:
-    """Return how many threads run, once those that end have ended."""
-    time.sleep(0.1)
-    return len(sys._current_frames())
-
-
 def loops(x: Any) -> Any:
     while True:
         pass
+
+
+INTERRUPTED = """
+import signal, threading, time
+from attention.exercises import check_lookup_regression
+
+def loops(*_):
+    while True:
+        pass
+
+me = threading.main_thread().ident
+threading.Timer(0.5, signal.pthread_kill, [me, signal.SIGINT]).start()
+try:
+    print(check_lookup_regression(loops))
+except KeyboardInterrupt:
+    time.sleep(0.5)
+    print("interrupted, and left:", threading.active_count())
+"""
 
 
 @pytest.mark.skipif(
     not hasattr(signal, "pthread_kill"), reason="needs a POSIX system"
 )
 def test_an_interrupted_check_leaves_no_answer_running() -> None:
-    before = running()
-    reader = threading.main_thread().ident
-    interrupt = [reader, signal.SIGINT]
-    threading.Timer(0.5, signal.pthread_kill, interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        double(loops)
-    assert running() == before
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True
+    )
+    assert done.stdout == "interrupted, and left: 1\n", done.stderr
 
 
 def test_an_answer_that_does_not_end_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(_checking, "SECONDS", 0.3)
-    before = running()
+    before = threading.active_count()
     assert "did not end" in double(loops).says
-    assert running() == before
+    until = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert threading.active_count() == before
 
 
 def test_a_verdict_is_shown_by_its_words() -> None:
