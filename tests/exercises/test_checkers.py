@@ -718,6 +718,7 @@ def loops(*_):
     while True:
         pass
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 me = threading.main_thread().ident
 threading.Timer(0.5, signal.pthread_kill, [me, signal.SIGINT]).start()
 try:
