@@ -753,3 +753,26 @@ def test_an_answer_that_does_not_end_is_ended(
 
 def test_a_verdict_is_shown_by_its_words() -> None:
     assert repr(double(lambda x: x + x)) == "✓ double: right."
+
+
+def test_a_result_of_zeros_is_no_mistake_where_no_other_case_tells_it() -> (
+    None
+):
+    def zeros_once(x: np.ndarray) -> np.ndarray:
+        if x.size > 2:
+            raise ValueError("too many")
+        return 0 * x
+
+    cases = [
+        Case("two numbers", (np.array([1.0, 2.0]),)),
+        Case("three numbers", (np.array([1.0, 2.0, 3.0]),)),
+    ]
+    mistakes = [
+        _checking.Mistake(lambda x: 0 * x, "ALWAYS ZEROS."),
+        _checking.Mistake(lambda x: (x > 2) * x, "SMALL ONES LOST."),
+    ]
+    verdict = check_function(
+        "double", zeros_once, lambda x: 2 * x, cases, mistakes
+    )
+    assert verdict.state == "wrong"
+    assert "This looks like" not in verdict.says
