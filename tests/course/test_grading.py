@@ -105,9 +105,7 @@ def notes(notebook: NotebookNode) -> None:
 
 def after_a_magic(notebook: NotebookNode) -> None:
     """Checks stand in cells of their own, by a magic and beside what is no Python."""
-    notebook.cells = [
-        c for c in notebook.cells if not c.id.startswith("check-")
-    ]
+    without_checks(notebook)
     small_source.cell_of(notebook, "code-double").source = "double = None"
     notebook.cells += [
         nbformat.v4.new_code_cell(source)
@@ -122,9 +120,7 @@ def after_a_magic(notebook: NotebookNode) -> None:
 
 def in_a_function(notebook: NotebookNode) -> None:
     """All checks stand in a function that is written first and called last."""
-    notebook.cells = [
-        c for c in notebook.cells if not c.id.startswith("check-")
-    ]
+    without_checks(notebook)
     every = ", ".join(
         f"check_{word}({word})" for word in small_source.LEVELS
     )

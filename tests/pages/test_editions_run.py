@@ -191,6 +191,15 @@ def test_a_wheel_of_another_version_is_none_of_this_notebook_s(
     assert place.run(setup_source(html)).returncode != 0
 
 
+def test_the_setup_cell_knows_all_modules_of_the_package(html: Path) -> None:
+    named = re.search(
+        r"^MODULES = \((.*?)\)", setup_source(html), re.S | re.M
+    )
+    files = (ROOT / "attention").glob("[a-z]*.py")
+    assert named
+    assert set(re.findall(r"\w+", named[1])) == {file.stem for file in files}
+
+
 # What lies in the folder, and whether the module was imported before the setup cell.
 IN_THE_WAY = {
     "a file": ("attention.py", ""),
