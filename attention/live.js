@@ -472,7 +472,7 @@ attention-live { display: block; }
 .live section th:last-child, .live .bar { width: 99%; text-align: left; }
 .live .bar i { display: inline-block; height: 0.75em; margin-right: 0.35em; background: var(--a);
   width: calc((100% - 3.4em) * var(--p)); }
-.live dl { display: grid; grid-template-columns: 1fr minmax(3.8em, auto); gap: 0.05rem 0.6rem; margin: 0.5rem 0; padding: 0;
+.live dl { display: grid; grid-template-columns: 1fr minmax(3.8em, auto); gap: 0.25rem 0.6rem; margin: 0.5rem 0; padding: 0;
   border: solid var(--line); border-width: 1px 0; }
 .live dd { text-align: right; }
 .live dt, .live dd { margin: 0; padding: 0; font-weight: normal; font-variant-numeric: tabular-nums; }

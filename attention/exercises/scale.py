@@ -1,4 +1,4 @@
-"""Checkers of the exercises on *Why divide by √d_k*."""
+"""Checkers of the exercises on *Why divide by √dₖ*."""
 
 from __future__ import annotations
 

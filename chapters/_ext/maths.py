@@ -38,6 +38,8 @@ GLYPH = re.compile(r'href="#(MJX-[^"]+)"')
 WIDTH = re.compile(r'<svg[^>]* width="([\d.]+)ex"')
 # What a phone shows in a line, in the unit of the drawings.
 NARROW = 34.0
+# To what part of its width a formula without parts may shrink before it scrolls.
+LEAST = 0.72
 TOKEN = re.compile(r"\\(?:begin|end)\{[^}]*\}|\\[A-Za-z]+|\\.|.", re.DOTALL)
 OPENS = re.compile(r"\\begin|\\left\Z|\\?[({\[]")
 CLOSES = re.compile(r"\\end|\\right\Z|\\?[)}\]]")
@@ -256,12 +258,15 @@ class Renderer:
         if not self.is_wide(formula):
             return self.html(formula)
         try:
-            return "".join(
+            broken = "".join(
                 GAPS[space] + self.chain(part)
                 for space, part in parts(formula, SPACES)
             )
         except MathsError:  # a part of it can be no formula
-            return self.html(formula)
+            return shrinkable(self.html(formula))
+        if broken.count("<mjx-container") == 1:
+            return shrinkable(self.html(formula))
+        return broken
 
     def chain(self, formula: Formula) -> str:
         """Return the markup of a part; a wide one's may break before relations and signs."""
@@ -308,6 +313,13 @@ def mathjax() -> Path:
     files = importlib.metadata.files("sphinx-mathjax-offline") or []
     main = next(f for f in files if f.name == "node-main.js")
     return Path(str(main.locate())).resolve().parent
+
+
+def shrinkable(markup: str) -> str:
+    """Let a wide drawing become narrower where the line is, but not too small to read."""
+    width = WIDTH.search(markup)
+    least = f"min-width: {LEAST * float(width[1]):.1f}ex; " if width else ""
+    return markup.replace('<svg style="', f'<svg style="{least}', 1)
 
 
 def lean(markup: str) -> str:

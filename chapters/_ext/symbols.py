@@ -1,4 +1,7 @@
-"""Names of code on the notation page as entries of the index, so that a search for one finds it."""
+"""Names of code as entries of the index, so that a search for one finds it.
+
+They are those on the notation page, and those that a page's title has in letters and subscripts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 PAGE = "chapters/notation"
+# √dₖ in a title is √d_k to those who type it, and a search for d_k finds that too.
+TYPED = str.maketrans({"ₖ": "_k"})
 
 
 def index_names(app: Sphinx, doctree: nodes.document) -> None:
@@ -27,7 +32,21 @@ def index_names(app: Sphinx, doctree: nodes.document) -> None:
         cell.insert(0, addnodes.index(entries=entries))
 
 
+def index_title(app: Sphinx, doctree: nodes.document) -> None:
+    """Enter into the index the names of code in a page's title."""
+    section = next(iter(doctree.findall(nodes.section)), None)
+    if section is None:
+        return
+    words = section[0].astext().split()
+    names = [word.translate(TYPED) for word in words if "ₖ" in word]
+    if names:
+        anchor = section["ids"][0]
+        entries = [("single", name, anchor, "main", None) for name in names]
+        section.insert(1, addnodes.index(entries=entries))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx."""
     app.connect("doctree-read", index_names)
-    return {"version": "1", "parallel_read_safe": True}
+    app.connect("doctree-read", index_title)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True}

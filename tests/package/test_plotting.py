@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -366,14 +367,34 @@ def test_numbers_and_crosses_are_drawn_in_the_ink_that_stands_out() -> None:
         assert [x.get_color() for x in drawn] == ["white", "black"]
 
 
+def contrast(colour: np.ndarray, ink: str) -> float:
+    """Return the contrast that WCAG 2 defines, between 1 and 21."""
+    pair = np.stack([colour, mpl.colors.to_rgb(ink)])
+    linear = np.where(
+        pair <= 0.04045, pair / 12.92, ((pair + 0.055) / 1.055) ** 2.4
+    )
+    dark, bright = sorted(linear @ [0.2126, 0.7152, 0.0722])
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.6])
+def test_the_ink_is_the_one_with_more_contrast(alpha: float) -> None:
+    steps = np.linspace(0, 1, 9)
+    for colour in itertools.product(steps, steps, steps):
+        seen = alpha * np.array(colour) + 1 - alpha  # on white
+        of = {ink: contrast(seen, ink) for ink in ("black", "white")}
+        got = plotting._ink((*colour, alpha))
+        assert of[got] > max(of.values()) - 0.15
+
+
 @pytest.mark.parametrize(
     ("colour", "ink"),
-    [("lime", "black"), ("red", "white"), ("blue", "white")],
+    [("lime", "black"), ("red", "black"), ("blue", "white")],
 )
 def test_the_ink_goes_by_how_bright_a_colour_looks(
     colour: str, ink: str
 ) -> None:
-    """Pure green looks bright, pure red and pure blue dark."""
+    """Pure green looks bright, pure blue dark; red lies above the middle."""
     colours = mpl.colors.ListedColormap([colour])
     ax = plotting.heatmap([[1.0]], annotate=True, cmap=colours)
     assert ax.texts[0].get_color() == ink
@@ -392,7 +413,7 @@ def test_the_ink_goes_by_the_colour_on_the_scale_that_is_drawn(
     limits: dict[str, float], inks: list[str]
 ) -> None:
     with plotting.style():
-        ax = plotting.heatmap([[20.0, 40.0]], annotate=True, **limits)
+        ax = plotting.heatmap([[10.0, 40.0]], annotate=True, **limits)
     assert [x.get_color() for x in ax.texts] == inks
 
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises on *Why divide by √d_k*: right ones, and those that people give."""
+"""Answers to the exercises on *Why divide by √dₖ*: right ones, and those that people give."""
 
 from __future__ import annotations
 
