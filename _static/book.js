@@ -129,6 +129,13 @@
     all(".page-toc a[href^='#']").map((link) => [decodeURIComponent(link.hash.slice(1)), link]),
   );
   const onScreen = new Set();
+  const follow = (link) => {
+    const list = link.closest(".bd-sidebar-secondary");
+    if (!list) return;
+    const [box, at] = [list, link].map((element) => element.getBoundingClientRect());
+    if (at.top < box.top || at.bottom > box.bottom)
+      list.scrollTop += at.top - box.top - box.height / 3;
+  };
   const spy = new IntersectionObserver(
     (changes) => {
       for (const { target, isIntersecting } of changes)
@@ -136,8 +143,11 @@
       const current = [...links.keys()].findLast((id) => onScreen.has(id));
       for (const [id, link] of links) {
         link.classList.toggle("active", id === current);
-        if (id === current) link.setAttribute("aria-current", "true");
-        else link.removeAttribute("aria-current");
+        if (id !== current) link.removeAttribute("aria-current");
+        else if (!link.hasAttribute("aria-current")) {
+          link.setAttribute("aria-current", "true");
+          follow(link);
+        }
       }
     },
     { rootMargin: "-10% 0px -60%" },

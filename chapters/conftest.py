@@ -70,7 +70,11 @@ def relax(cell: pytest.Item) -> None:
     sanitize = cell.sanitize
 
     def alike(output: object) -> Alike:
-        text = output if isinstance(output, str) else json.dumps(output)
+        text = (
+            output
+            if isinstance(output, str)
+            else json.dumps(output, sort_keys=True)
+        )
         return Alike(sanitize(text))
 
     cell.sanitize = alike

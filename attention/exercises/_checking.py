@@ -41,8 +41,8 @@ class Verdict:
     ----------
     exercise : str
         The exercise's name.
-    state : {"right", "wrong", "blank"}
-        Blank is what has not been answered yet.
+    state : str
+        "right", "wrong", or "blank" for what has not been answered yet.
     says : str
         The verdict in words, which a notebook shows.
     first_input : str

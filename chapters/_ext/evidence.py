@@ -152,11 +152,12 @@ def goals(sources: Sources) -> Table:
         [
             short(goal["setting"]),
             goal["against"],
-            f"{goal['ratio']:g} ({goal['quartiles'][0]:g} to {goal['quartiles'][1]:g})",
+            f"{goal['ratio']:#.3g} ({low:#.3g} to {high:#.3g})",
             f"{goal['limit']:.2f}",
             "yes" if goal["holds"] else "no",
         ]
         for goal in stored
+        for low, high in [goal["quartiles"]]
     ]
     return [
         f"what ({usual}, if not said)",
@@ -184,7 +185,7 @@ def settings(sources: Sources) -> Table:
         size = f"B {s['batch']}, L {s['length']}, {s['dtype']}"
         for name, row in result["contenders"].items():
             low, high = row["quartiles"]
-            ratio = f"{row['ratio']:g} ({low:g} to {high:g})"
+            ratio = f"{row['ratio']:#.3g} ({low:#.3g} to {high:#.3g})"
             plain = row.get("ratio with the default allocator")
             rows.append(
                 [
@@ -192,7 +193,7 @@ def settings(sources: Sources) -> Table:
                     name,
                     f"{row['milliseconds']:g}",
                     "1" if name == OURS else ratio,
-                    "1" if name == OURS else f"{plain:g}",
+                    "1" if name == OURS else f"{plain:#.3g}",
                     f"{row['megabytes']:g}" if "megabytes" in row else "–",
                 ]
             )

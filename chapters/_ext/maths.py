@@ -41,8 +41,8 @@ NARROW = 34.0
 # To what part of its width a formula without parts may shrink before it scrolls.
 LEAST = 0.72
 TOKEN = re.compile(r"\\(?:begin|end)\{[^}]*\}|\\[A-Za-z]+|\\.|.", re.DOTALL)
-OPENS = re.compile(r"\\begin|\\left\Z|\\?[({\[]")
-CLOSES = re.compile(r"\\end|\\right\Z|\\?[)}\]]")
+OPENS = re.compile(r"\\begin|\\left\Z|\\l[vV]ert|\\?[({\[]")
+CLOSES = re.compile(r"\\end|\\right\Z|\\r[vV]ert|\\?[)}\]]")
 RELATIONS = {
     *("=", "<", ">", r"\approx", r"\ge", r"\geq", r"\iff", r"\implies"),
     *(r"\le", r"\leq", r"\propto", r"\Rightarrow", r"\sim", r"\to"),

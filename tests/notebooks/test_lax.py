@@ -83,12 +83,38 @@ def another_error(cell: NotebookNode) -> bool:
     return False
 
 
+DATA = """from IPython.display import display
+display({"application/json": {"b": [0.3333, "key"], "a": 1}}, raw=True)"""
+
+
+def rounded_data(cell: NotebookNode) -> bool:
+    """A digit of a live figure's numbers that another machine might round otherwise."""
+    return data_with(cell, 0.3334)
+
+
+def other_data(cell: NotebookNode) -> bool:
+    """A number of a live figure that no rounding gives."""
+    return data_with(cell, 0.3343)
+
+
+def data_with(cell: NotebookNode, number: float) -> bool:
+    for output in cell.outputs:
+        if data := output.get("data", {}).get("application/json"):
+            data["b"][0] = number
+            return True
+    return False
+
+
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """One lax run over the small notebook and a changed copy for each change."""
     folder = tmp_path_factory.mktemp("lax")
-    sound = execute.execute(samples.sound_notebook(), folder)
+    sound = samples.sound_notebook()
+    sound.cells[-1].source = DATA
+    sound = execute.execute(sound, folder)
     changes = [
+        rounded_data,
+        other_data,
         rounded,
         another_number,
         another_error,
@@ -105,7 +131,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "change", ["rounded", "wrong_message", "changed_figure"]
+    "change", ["rounded", "rounded_data", "wrong_message", "changed_figure"]
 )
 def test_a_change_of_versions_passes(
     failed: dict[str, list[str]], change: str
@@ -115,7 +141,13 @@ def test_a_change_of_versions_passes(
 
 @pytest.mark.parametrize(
     "fault",
-    ["another_number", "another_error", "dropped_output", "failing_code"],
+    [
+        "another_number",
+        "other_data",
+        "another_error",
+        "dropped_output",
+        "failing_code",
+    ],
 )
 def test_a_fault_fails_in_its_cell_alone(
     failed: dict[str, list[str]], fault: str
