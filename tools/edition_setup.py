@@ -132,6 +132,9 @@ def setup():
             )
     found, ours = installed()
     place = package_place()
+    # What others have installed under this name is not to be overwritten.
+    if place and Path(place).is_file() and not ours:
+        package_version()
     # What was deleted by hand is missing, though it counts as installed.
     missing = found is None or not place or (ours and not all_there(place))
     # Of another version, only where the right one lies here.

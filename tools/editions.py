@@ -79,8 +79,11 @@ def setup_cell(book: dict[str, Any]) -> NotebookNode:
     return folded(new_code_cell(source, id="setup"))
 
 
-def needs_cell(book: dict[str, Any]) -> NotebookNode:
-    """Return the text above the first code cell: what it needs, and where that is got."""
+def needs_cell(book: dict[str, Any], failing: int = 0) -> NotebookNode:
+    """Return the text above the first code cell: what it needs, and where that is got.
+
+    And that some cells are to fail, if so many are.
+    """
     text = (
         f"> **To run this notebook,** put the book's package into its folder, the file"
         f" `{book['wheel']}`. It lies where you found the notebook; the book's page has it in the"
@@ -91,6 +94,12 @@ def needs_cell(book: dict[str, Any]) -> NotebookNode:
             "> **To run this notebook,** run the next cell first. It installs the book's package"
             f" from [its public address]({book['files_at']}{book['wheel']}); without a network, put"
             " that file beside the notebook. PyTorch, NumPy and Matplotlib must be there already."
+        )
+    if failing:
+        cells = "One cell ends" if failing == 1 else f"{failing} cells end"
+        text += (
+            f" {cells} in an error on purpose, as the text there says: where running all stops"
+            " at one, go on with the cell below it."
         )
     return new_markdown_cell(text, id="to-run")
 
@@ -209,7 +218,8 @@ def edition(
     first = next(
         i for i, cell in enumerate(cells) if cell.cell_type == "code"
     )
-    cells[first:first] = [needs_cell(book), setup_cell(book)]
+    failing = sum("raises-exception" in tags(cell) for cell in cells)
+    cells[first:first] = [needs_cell(book, failing), setup_cell(book)]
     course = notebook.metadata.get("course", {})
     cells += closing_cells(page, book, course.get("edition", "reader"))
     metadata = copy.deepcopy(NOTEBOOK_METADATA)

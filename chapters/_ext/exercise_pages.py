@@ -22,6 +22,11 @@ from sphinx_exercise.nodes import (
     solution_node,
 )
 
+WHERE = (
+    "You answer in this page’s notebook, which the button with the arrow above hands out."
+    " Here, take paper, and unfold hints and solutions."
+)
+
 
 class Folded(nodes.General, nodes.Element):
     """What is folded away; its first child is what stays in sight."""
@@ -61,6 +66,14 @@ def fold(node: nodes.Element, summary: Summary) -> None:
     folded = Folded("", ids=node["ids"], classes=[*classes, "folded"])
     folded += [summary, *node.children[1:]]
     node.parent.replace(node, folded)
+
+
+def say_where(app: Sphinx, doctree: nodes.document) -> None:
+    """Say on a page of exercises where they are answered; its notebook need not."""
+    if app.env.docname.endswith("-exercises"):
+        first = next(iter(doctree.findall(nodes.paragraph)))
+        place = first.parent.index(first) + 1
+        first.parent.insert(place, nodes.paragraph("", WHERE))
 
 
 def take_in(app: Sphinx, doctree: nodes.document) -> None:
@@ -131,4 +144,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(Fold)
     # Sphinx has made the contents by then.
     app.connect("doctree-read", take_in)
-    return {"version": "1", "parallel_read_safe": True}
+    app.connect("doctree-read", say_where)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True}

@@ -857,6 +857,29 @@ def test_a_key_after_every_query_cannot_overflow_in_the_projections(
     np.testing.assert_allclose(output, clean.detach(), **CLOSE)
 
 
+@pytest.mark.parametrize("return_weights", [False, True])
+def test_what_stands_for_an_unseen_position_cannot_overflow_either(
+    return_weights: bool,
+) -> None:
+    """A layer for inputs of 1e-3 would make infinities of ones."""
+    layer, (x, _, _) = _layer(), _inputs()
+    with torch.no_grad():
+        layer.v_proj.weight.fill_(torch.finfo(x.dtype).max / 4)
+        layer.out_proj.weight.fill_(1 / torch.finfo(x.dtype).max)
+    small = (x.abs() + 1) * 1e-3
+    allowed = torch.ones(L, L, dtype=torch.bool)
+    allowed[:, -1] = False
+    result = layer(small, attn_mask=allowed, return_weights=return_weights)
+    output = result[0] if return_weights else result
+    assert output.isfinite().all()
+    array = small.numpy()
+    parameters = _parameters(layer)
+    output, _ = reference.multi_head_attention(
+        array, array, array, parameters, H, allowed.numpy()
+    )
+    assert np.isfinite(output).all()
+
+
 def test_a_key_that_mask_and_flag_hide_together_cannot_overflow_in_the_projections() -> (
     None
 ):

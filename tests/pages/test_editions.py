@@ -263,6 +263,20 @@ def test_with_a_public_address_the_list_and_the_first_cells_say_so(
     assert f"(https://example.org/book/notebooks/{book['wheel']})" in needs
 
 
+@pytest.mark.parametrize(
+    ("chapter", "said"),
+    [
+        ("from-lookup-to-attention", "One cell ends in an error on purpose"),
+        ("multi-head-attention", "3 cells end in an error on purpose"),
+    ],
+)
+def test_cells_that_fail_are_announced(
+    edition: Callable[[str], NotebookNode], chapter: str, said: str
+) -> None:
+    needs = [c.source for c in edition(chapter).cells if c.id == "to-run"]
+    assert [said in text for text in needs] == [True]
+
+
 # ------------------------------------------------------------------------ the text is the page's
 def words(text: str) -> list[str]:
     """Return words, without what differs between two renderings of one text."""

@@ -222,6 +222,21 @@ def test_what_lies_in_the_way_is_named_where_the_package_is_to_be_installed(
     see_it_named(new_place(tmp_path, html), html, "attention.py")
 
 
+def test_a_stranger_s_installed_package_is_not_overwritten(
+    tmp_path: Path, html: Path
+) -> None:
+    place = new_place(tmp_path, html)
+    (installed,) = place.python.parents[1].glob("lib/python*/site-packages")
+    stranger = installed / "attention" / "__init__.py"
+    stranger.parent.mkdir()
+    stranger.write_text("layers = 1\n", "utf-8")
+    done = place.run(setup_source(html))
+    assert done.returncode != 0
+    assert f"{stranger} lies in the way" in done.stderr.splitlines()[-1]
+    assert stranger.read_text("utf-8") == "layers = 1\n"
+    assert list(stranger.parent.glob("*.py")) == [stranger]
+
+
 def see_it_named(
     place: Place, html: Path, name: str, before: str = ""
 ) -> None:
