@@ -85,14 +85,18 @@ def _zero_unseen(x: Tensor, allowed: Tensor) -> Tensor:
 
 def _nothing_but_linear(module: nn.Module) -> bool:
     """Say whether calling a module is its matrix product: nobody replaced it or listens in."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    hooks = [
+        f"_{way}{kind}_hooks"
+        for way in ("forward", "backward")
+        for kind in ("", "_pre")
+    ]
     return (
         type(module) is nn.Linear
         and "forward" not in vars(module)
+        and not any(getattr(module, name) for name in hooks)
         and not any(
-            getattr(module, name) for name in (*hooks, "_backward_pre_hooks")
+            getattr(nn.modules.module, f"_global{name}") for name in hooks
         )
-        and not nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
     )
 
 
