@@ -625,9 +625,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "packing passes over who listens to the way back": Mutant(
         "multihead",
-        {
-            "'_forward_pre_hooks', '_backward_hooks')": "'_forward_pre_hooks')"
-        },
+        {"for way in ('forward', 'backward')": "for way in ('forward',)"},
         MHA,
         "listens",
     ),
