@@ -23,6 +23,8 @@ NUMBER = re.compile(r"([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 ABSOLUTE, RELATIVE = 2e-4, 1e-3
 # An array's or number's type, which NumPy prints since its release 2.
 NUMPY_TYPE = re.compile(r"\bnp\.\w+\(([^()]*)\)")
+# Where PyTorch keeps its types, as its errors say: once at, now c10.
+NAMESPACE = re.compile(r"\b(?:at|c10)::")
 
 
 class Alike(str):
@@ -42,7 +44,7 @@ class Alike(str):
 
 def parts(text: str) -> list[str]:
     """Split a text into words and numbers, in turn; widths of columns do not count."""
-    bare = NUMPY_TYPE.sub(r"\1", text)
+    bare = NAMESPACE.sub("", NUMPY_TYPE.sub(r"\1", text))
     return [" ".join(part.split()) for part in NUMBER.split(bare)]
 
 

@@ -26,6 +26,7 @@ SPEC.loader.exec_module(lax)
         ("0.1", "np.float64(0.1)"),
         ("largest difference 2.2e-16", "largest difference 4.4e-16"),
         ("a  b\n", "a b\n"),
+        ("no type c10::Half", "no type at::Half"),
     ],
 )
 def test_what_rounding_and_layout_change_is_alike(

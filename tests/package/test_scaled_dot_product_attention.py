@@ -529,6 +529,10 @@ class _Attend(torch.nn.Module):
         )
 
 
+@pytest.mark.skipif(
+    torch.__version__ < torch.torch_version.TorchVersion("2.13"),
+    reason="older compilers of PyTorch's cut the checks of shapes out of the graph",
+)
 @pytest.mark.parametrize("mask", _masks().values(), ids=_masks())
 def test_compiled_and_exported_as_one_graph_it_gives_the_same(
     mask: torch.Tensor | None,

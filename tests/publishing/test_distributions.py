@@ -64,7 +64,7 @@ def test_the_wheel_says_what_it_needs(dist: Path) -> None:
         metadata = wheel.read(f"{NAME}.dist-info/METADATA").decode()
     needs = re.findall(r"^Requires-Dist: (.*)$", metadata, re.MULTILINE)
     plain = {need for need in needs if ";" not in need}
-    assert plain == {"numpy>=1.26", "torch>=2.4"}
+    assert plain == {"numpy>=1.26", "torch>=2.8"}
     assert "Requires-Python: >=3.11" in metadata
 
 
