@@ -73,7 +73,9 @@ def say_where(app: Sphinx, doctree: nodes.document) -> None:
     if app.env.docname.endswith("-exercises"):
         first = next(iter(doctree.findall(nodes.paragraph)))
         place = first.parent.index(first) + 1
-        first.parent.insert(place, nodes.paragraph("", WHERE))
+        first.parent.insert(
+            place, nodes.paragraph("", WHERE, classes=["only-here"])
+        )
 
 
 def take_in(app: Sphinx, doctree: nodes.document) -> None:
@@ -145,4 +147,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # Sphinx has made the contents by then.
     app.connect("doctree-read", take_in)
     app.connect("doctree-read", say_where)
-    return {"version": "1", "env_version": 1, "parallel_read_safe": True}
+    return {"version": "1", "env_version": 2, "parallel_read_safe": True}

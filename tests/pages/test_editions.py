@@ -293,7 +293,7 @@ def page_words(tree: BeautifulSoup) -> list[str]:
     tree = BeautifulSoup(str(tree.select_one("article")), "html.parser")
     for tag in tree.select(
         ".math, .headerlink, .cell summary, .cell_input, .cell_output > :not(figure),"
-        " pre, .eqno, nav, footer"
+        " pre, .eqno, nav, footer, .only-here"
     ):
         tag.replace_with(" ")
     for tag in tree.select(
